@@ -76,7 +76,7 @@ class Prompt:
     others     the tokens of stacks of the model that read something else, by stack: decoder, vision
     files      file names of images or audio read with the text, by kind: image (image 1, image 2 of several), audio
     generated  what the model generated after the text, which is among the tokens; None for nothing
-    picture    the image as the model reads it, in grey `[height, width]`, uint8, if its patches lie on it row by row
+    picture    the image as the model reads it `[height, width, 3]`, uint8, if its patches lie on it row by row
     template   the indices of tokens that a chat's template put around its messages, ascending; () in other texts
     """
 

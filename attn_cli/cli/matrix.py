@@ -85,7 +85,7 @@ def matrix(
             if view.largest is None:  # data holds all
                 known = {"weights": not scores, "scores": scores or call.shows_scores, "shares": by != "weight"}
                 kinds = tuple(kind for kind, is_known in known.items() if is_known)
-            if draws and (rows, key) == (None, None) and (row := whole_row(call.queries)) is not None:
+            if view.largest and (rows, key) == (None, None) and (row := whole_row(call.queries)) is not None:
                 rows = [row]  # an image is shown as one
             colours_text = draws and (key is not None or (rows is not None and len(rows) == 1))
             if colours_text or (rows is not None and image_grids(call.keys)):

@@ -59,8 +59,8 @@ def prompt_document(prompt: Prompt, tables: TokenTables) -> dict[str, Any]:
 def prompt_of_document(
     document: Mapping[str, Any], tables: Sequence[Tokens], warnings: Sequence[str], pixels: np.ndarray | None
 ) -> Prompt:
-    """The prompt in a recording's JSON; pixels are the picture `[height, width]` in uint8, None without one."""
-    if pixels is not None and (pixels.ndim != 2 or pixels.dtype != np.uint8 or not pixels.size):
+    """The prompt in a recording's JSON; pixels are the picture `[height, width, 3]` in uint8, None without one."""
+    if pixels is not None and (pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8 or not pixels.size):
         raise ValueError(f"a picture of {pixels.shape}")
     return Prompt(
         _text(document["text"]),

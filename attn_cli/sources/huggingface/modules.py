@@ -13,7 +13,7 @@ from torch import nn
 from attn_cli.errors import InputError, LoadError, reason
 from attn_cli.prompt import Prompt, Token
 from attn_cli.sources.huggingface.anatomy.devices import device_of, dtype_of
-from attn_cli.sources.huggingface.anatomy.image_grid import cells, in_grey
+from attn_cli.sources.huggingface.anatomy.image_grid import as_bytes, cells
 from attn_cli.sources.huggingface.anatomy.softmax_in_code import refuse_compiled
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, about_model
 from attn_cli.sources.huggingface.load.origin import Origin, OriginOptions
@@ -105,7 +105,7 @@ class ModuleReader(PromptReader):
             raise InputError(f"{self._name} reads no text beside --image", "leave out the text")
         pixels, patches = self._transform(self._media.images[0]), _patches(self.loaded.model)
         arrays = {self._takes[0]: pixels[None]}
-        return [ArrayPrompt("", patches, files=self._media.files, arrays=arrays, picture=in_grey(pixels))]
+        return [ArrayPrompt("", patches, files=self._media.files, arrays=arrays, picture=as_bytes(pixels))]
 
 
 def _patches(model: nn.Module) -> tuple[Token, ...]:

@@ -10,10 +10,10 @@ import numpy as np
 
 from attn_cli.errors import optional
 from attn_cli.text import visible
-from attn_cli.views.drawing.palette import Ramp, color_at
+from attn_cli.views.drawing.palette import Ramp, color_at, lit
 
 TITLE, LABEL, NOTE, LEAST = 7.0, 6.0, 5.5, 4.0  # of letters in points; a label smaller than the last is left out
-GAP, BAR = 8.0, 38.0  # between panels; of the bar of colours with its numbers and a gap before it
+GAP, BAR = 8.0, 44.0  # between panels; of the bar of colours with its numbers, its name and a gap before it
 FAINT, FRAME, _MASKED = "#555555", "#c2185b", (222, 222, 222)
 _POINT, _EDGE = 72 / 25.4, 2.0  # points in a millimetre, and around all that is drawn
 _SAVED: dict[str, dict[str, Any]] = {
@@ -108,19 +108,24 @@ class Sheet:
         """A rectangle at the top."""
         self.page.add_patch(self.library.patches.Rectangle((left, self.top), width, height, **look))
 
-    def color_bar(self, top: float, height: float, ramp: Ramp, dark: float = 1.0) -> None:
-        """The scale of colours at the right, with three numbers; of light on a picture where its least is below 1."""
+    def color_bar(
+        self, top: float, height: float, ramp: Ramp, name: str = "", picture: np.ndarray | None = None
+    ) -> None:
+        """The scale of colours at the right, with three numbers and a name; on a picture its strongest colour fades."""
         levels = np.linspace(1, 0, 64)[:, None]
         axes = self.axes(self.width - BAR + 8, top, 6, height)
-        axes.imshow(
-            colors(levels, ramp) if dark == 1 else lit(np.full((64, 1), 255), levels, dark),
-            aspect="auto",
-            extent=(0, 1, 0, 1),
-        )
+        if picture is not None:
+            pixels = picture.reshape(-1, 3).astype(int)
+            strongest = pixels[np.argmax(np.ptp(pixels, axis=1) - pixels.mean(axis=1))]
+            axes.imshow(lit(np.tile(strongest, (64, 1, 1)), levels), aspect="auto", extent=(0, 1, 0, 1))
+        else:
+            axes.imshow(colors(levels, ramp), aspect="auto", extent=(0, 1, 0, 1))
         middle = 0.5 if ramp.diverging else {"sqrt": 0.25, "log": 10**-1.5}.get(ramp.scale, 0.5)
         values = (ramp.low + share * (ramp.high - ramp.low) for share in (0.0, middle, 1.0))
         axes.set(xticks=[], yticks=(0, 0.5, 1), yticklabels=[f"{value:.2g}".replace("-", "−") for value in values])
         axes.yaxis.tick_right()
+        axes.yaxis.set_label_position("right")
+        axes.set_ylabel(name, labelpad=1, color=FAINT)
 
     def saved(self, format: str) -> bytes:
         """The figure as a file, as high as what was placed."""
@@ -177,13 +182,6 @@ def colors(levels: np.ndarray, ramp: Ramp) -> np.ndarray:
     table = np.array([*(color_at(at, name, "truecolor").get_truecolor() for at in range(256)), _MASKED], np.uint8)
     shown: np.ndarray = table[np.where(np.isnan(levels), 256, np.rint(np.nan_to_num(levels) * 255)).astype(int)]
     return shown
-
-
-def lit(picture: np.ndarray, levels: np.ndarray, dark: float) -> np.ndarray:
-    """A grey picture `[height, width]` in the light of the levels `[n, m]` over it, of which `dark` is the least."""
-    places = [np.arange(size) * cells // size for size, cells in zip(picture.shape, levels.shape, strict=True)]
-    light = dark + (1 - dark) * np.nan_to_num(levels)[np.ix_(*places)]
-    return np.repeat((picture * light).astype(np.uint8)[..., None], 3, 2)
 
 
 def ink_on(color: np.ndarray) -> str:

@@ -44,7 +44,7 @@ class HeatMap:
     block        (rows, keys) that a cell stands for, pooled by `pooling`
     ends         the smallest and the largest of all pooled numbers where cells don't show both; else None
     image        whether cells are patches of an image; then only small maps have numbers
-    below        a grey picture `[height, width]`, over which a figure draws the cells
+    below        the picture `[height, width, 3]` that the cells lie on
     """
 
     values: np.ndarray

@@ -13,12 +13,11 @@ from attn_cli.text import cut
 from attn_cli.views.drawing import figure
 from attn_cli.views.drawing.figure import BAR, FRAME, GAP, LABEL, LEAST, NOTE, TITLE, Sheet, drawable, fonts_of, ink_on
 from attn_cli.views.drawing.heatmap import HeatMap
-from attn_cli.views.drawing.palette import Ramp, ramp_for
+from attn_cli.views.drawing.palette import Ramp, lit, ramp_for
 from attn_cli.views.drawing.text_layout import layout_of
 
 MOST_PANELS = 36
 _MOST_CELLS = 64  # a side that is drawn dot by dot; larger maps are images of their cells
-_DARKEST = 0.3  # of a picture's light, where nothing is attended
 _FRAMED = 0.5  # of the scale, from where on a patch is framed
 _MOST_FRAMED = 0.25  # of all patches: frames of more would say nothing
 _LONGEST = 16  # characters of a token's label
@@ -74,7 +73,7 @@ def maps(sheet: Sheet, drawn: Sequence[HeatMap], looks: Looks | None = None) -> 
     sheet.top = lowest + 2
     sheet.note(" · ".join(words), left, sheet.width - left)
     if not looks:
-        sheet.color_bar(first, bar, ramp, 1.0 if drawn[0].below is None else _DARKEST)
+        sheet.color_bar(first, bar, ramp, _number_in(drawn[0].title), drawn[0].below)
 
 
 def _sides(drawn: HeatMap, width: float) -> tuple[float, float]:
@@ -115,7 +114,7 @@ def _map(sheet: Sheet, drawn: HeatMap, ramp: Ramp, place: Box, looks: Looks | No
         shown = np.array([[[*bytes.fromhex(color[1:])] for _, color in row] for row in looks], np.uint8)
     elif drawn.below is not None:
         times = -(-1024 // max(drawn.below.shape))
-        shown = figure.lit(drawn.below.repeat(times, 0).repeat(times, 1), levels, _DARKEST)
+        shown = lit(drawn.below.repeat(times, 0).repeat(times, 1), levels)
     sharp = "none" if max(n, m) > _MOST_CELLS and drawn.below is None else "nearest"
     extent = (-down / 2, (m - 0.5) * across, (n - 0.5) * down, -down / 2)
     axes.imshow(shown, aspect="auto", extent=extent, interpolation=sharp)
@@ -138,7 +137,8 @@ def _map(sheet: Sheet, drawn: HeatMap, ramp: Ramp, place: Box, looks: Looks | No
     sheet.top += above + n * high
     words = [f"{drawn.row_word} down, {drawn.column_word} across"]
     words = ["a cell for each patch of the image"] if drawn.image else words
-    words += ["framed: from half of the largest on"] * bool(len(framed))
+    words = ["faded: little weight"] if drawn.below is not None else words
+    words += ["framed: half of the largest or more"] * bool(len(framed))
     words += [f"{drawn.pooling} over {down} x {across}"] * (drawn.block != (1, 1))
     words += ["grey: masked"] * (drawn.below is None and not looks and bool(np.isnan(levels).any()))
     return words
@@ -152,6 +152,10 @@ def _numbers(axes: Any, values: np.ndarray, shown: np.ndarray, cell: tuple[float
     for (row, column), text in texts.items() if size >= LEAST else ():
         look = {"ha": "center", "va": "center_baseline", "color": ink_on(shown[row, column])}
         axes.text(column, row, text, fontsize=size, **look)
+
+
+def _number_in(title: str) -> str:
+    return next((one for one in ("weight", "score") if f"· {one}s" in title), "")
 
 
 def number_text(value: float, digits: int) -> str:
@@ -193,7 +197,7 @@ def texts(sheet: Sheet, drawn: Sequence[ColoredText]) -> None:
             named.pop()
         sheet.note(" · ".join(named), 0, room)
     sheet.top = max(sheet.top, first + 3 * _LINE + 4)
-    sheet.color_bar(first, max(min(sheet.top - first - 12, 90.0), 3 * _LINE), ramp)
+    sheet.color_bar(first, max(min(sheet.top - first - 12, 90.0), 3 * _LINE), ramp, _number_in(drawn[0].title))
 
 
 def _shown(text: str) -> str:

@@ -94,21 +94,21 @@ def _merged(config: PreTrainedConfig, grid: Grid) -> Grid:
 
 
 def picture_read(config: PreTrainedConfig, arrays: Mapping[str, Any], grid: Grid) -> np.ndarray:
-    """The picture as the model reads it, in grey `[height, width]`, without what is left over beside its patches."""
+    """The picture as the model reads it `[height, width, 3]`, without what is left over beside its patches."""
     (high, wide), (rows, columns), pixels = _patch_size(config) or (1, 1), grid, arrays["pixel_values"].float()
     if "image_grid_thw" in arrays:  # square by square, each patch with its colours and frames
         side = int(vision_config(config).spatial_merge_size)
-        patches = pixels.reshape(rows // side, columns // side, side, side, -1, high, wide).mean(4)
+        patches = pixels.reshape(rows // side, columns // side, side, side, 3, -1, high, wide).mean(5)
     elif "spatial_shapes" in arrays:  # row by row, colours last
-        patches = pixels[0, : rows * columns].reshape(rows, columns, 1, 1, high, wide, -1).mean(-1)
+        patches = pixels[0, : rows * columns].reshape(rows, columns, 1, 1, high, wide, 3).movedim(-1, 4)
     else:
-        return in_grey(pixels.flatten(0, -4)[0, :, : rows * high, : columns * wide])
-    return in_grey(patches.permute(0, 2, 4, 1, 3, 5).reshape(1, rows * high, columns * wide))
+        return as_bytes(pixels.flatten(0, -4)[0, :, : rows * high, : columns * wide])
+    return as_bytes(patches.permute(4, 0, 2, 5, 1, 3, 6).reshape(3, rows * high, columns * wide))
 
 
-def in_grey(pixels: torch.Tensor) -> np.ndarray:
-    """Pixels `[colours, height, width]` of any range as bytes `[height, width]`, at most 640 a side."""
+def as_bytes(pixels: torch.Tensor) -> np.ndarray:
+    """Pixels `[colours, height, width]` of any range as bytes `[height, width, 3]`, at most 640 a side."""
     step = -(-max(pixels.shape[1:]) // _LARGEST)
-    grey = pixels.mean(0)[::step, ::step]
-    low, high = grey.min(), grey.max()
-    return ((grey - low) * (255 / (high - low).clamp(min=1e-6))).round().to(torch.uint8).cpu().numpy()
+    shown = pixels[: 3 if len(pixels) > 2 else 1, ::step, ::step].expand(3, -1, -1).movedim(0, 2).contiguous()
+    low, high = shown.min(), shown.max()
+    return ((shown - low) * (255 / (high - low).clamp(min=1e-6))).round().to(torch.uint8).cpu().numpy()
