@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
+from typing import Any
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from attn_cli.prompt import Prompt, Token
+from attn_cli.recording import Recording
 from attn_cli.summaries.answer import head_name
-from attn_cli.summaries.told.story import LEAST_BITS, Row, Story, needed, readers
+from attn_cli.summaries.told.story import LEAST_BITS, Row, Story, kept_story, needed, readers, recorded_cell
 from attn_cli.text import cut_after_word, quoted, visible
 from attn_cli.views.drawing.bars import bar, bar_style
 from attn_cli.views.drawing.cells import BOLD, DIM, fit, packed
+from attn_cli.views.drawing.figure import written
 from attn_cli.views.drawing.screen import Screen
 
 _MARGIN, _BAR = 9, 12  # columns of what a line is about, and of the longest bar
@@ -130,3 +133,34 @@ def legend(story: Story, prompt: Prompt, screen: Screen) -> Iterator[Text]:
 
 def _percent(p: float) -> str:
     return f"{p:.0%}" if p >= _LEAST_PERCENT else f"{p:.1%}" if p >= _LEAST_PERCENT / 10 else f"{p:.1e}"
+
+
+def linked_lines(recording: Recording) -> Iterator[list[dict[str, Any]]]:
+    """Lines of the story: pieces of text, some with the cell that they open, by indices of layer, head, query, key."""
+    story = kept_story(recording.told)
+    if story is None:
+        return
+
+    def piece(words: str, head: Row | None = None, key: int | None = None, *, word: bool = True) -> dict[str, Any]:
+        cell = None if head is None else recorded_cell(recording, story, head)
+        why = "and brings it" if word else "and the answer needs it"
+        opens = {} if cell is None else {"cell": (*cell[:3], cell[3] if key is None else key), "why": why}
+        return {"text": written(words).replace("␊", "↵")} | opens
+
+    name, answer, *others = answer_words(story, recording.prompt)
+    words, alone = words_told(story), needed(story["heads"])[:MOST_HEADS]
+    brought = [(word, readers(story, word)[:MOST_HEADS]) for word in words]
+    first = [piece(word_label(word, story), next(iter(heads), None), word["key"]) for word, heads in brought]
+    first = first or [piece(head_name(head), head, word=False) for head in alone]
+    yield [piece(f"{name} {answer}"), *([piece("needs" if words else "by"), *first] if first else [])]
+    if others:
+        yield [piece("or"), *map(piece, others)]
+    if story["obstacle"]:
+        yield [piece(f"needs: not measured: {story['obstacle']}")]
+    for word, heads in brought:
+        said = "" if story["cut"] == "words" else " ".join(word["text"].split())
+        told = f"{word['bits']:+.2f} bits without it" + (", brought by" if heads else "")
+        line = [piece(word_label(word, story)), *([piece(said)] if said else []), piece(told)]
+        yield [*line, *(piece(head_name(head), head) for head in heads)]
+    if gains := against(story):
+        yield [piece("against"), *map(piece, gains)]

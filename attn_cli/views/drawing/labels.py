@@ -9,6 +9,7 @@ from rich.text import Text
 
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.reducers.kinds.targets import Kind
 from attn_cli.summaries.report import Report
 from attn_cli.text import scale_words, visible
 from attn_cli.views.drawing.bars import bar_line
@@ -17,6 +18,19 @@ from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 
 _WEIGHT_COLUMNS = 14
+_LOOKS = {  # letters and colours: heads that find content stand out, those of a place are cold, the others pale
+    "induction": ("i", "#d55e00"),
+    "duplicate": ("d", "#e69f00"),
+    "previous": ("p", "#0072b2"),
+    "next": ("n", "#56b4e9"),
+    "self": ("s", "#009e73"),
+    **{f"back{places}": (str(places), "#8cc5b0") for places in range(2, 9)},
+    "first": ("f", "#e3e3e3"),
+    "delimiter": (",", "#cccccc"),
+    "window": ("w", "#f0e442"),
+    "uniform": ("u", "#faf3b0"),
+}
+_WHITE = "#ffffff"
 # What a query does with its keys, by the measure that ranks them.
 READS = {"weight": "attends to", "value": "reads from", "output": "gets its output from"}
 
@@ -116,3 +130,9 @@ def rule_words(summary: Summary, *, scale: bool = True) -> str:
     words += [name for name in ("bias", "sink") if rule[name]]
     words += [] if rule["softmax"] else ["no softmax"]
     return ", ".join(words)
+
+
+def look_of(perhaps: bool, kind: Kind) -> tuple[str, str]:
+    """The letter and the colour of a kind of head in maps of heads; white where few rows tell."""
+    letter, color = _LOOKS.get(kind.name, ("", _WHITE))
+    return (f"{letter}?", _WHITE) if perhaps else (letter, color)

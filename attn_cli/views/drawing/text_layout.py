@@ -1,6 +1,6 @@
 """A text in lines of a given width, each of its tokens where it stands."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -56,6 +56,18 @@ class TextLayout:
             return None
         pieces = (piece for piece in self.lines[line] if piece.token >= 0)
         return next((piece.token for piece in pieces if 0 <= column - piece.column < piece.width), None)
+
+
+def gaps(tokens: Sequence[Token], text: str | None) -> Iterator[str]:
+    """The text that stands before every token and is part of none; a blank where that is unknown."""
+    end = 0
+    for number, token in enumerate(tokens):
+        if text is None or token.start is None or token.end is None:
+            yield " " if number else ""
+            continue
+        gap = text[end : token.start] if token.start >= end else ""
+        yield gap or (" " if number and tokens[number - 1].start is None else "")
+        end = max(end, token.end)
 
 
 def layout_of(

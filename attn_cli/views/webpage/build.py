@@ -13,12 +13,14 @@ import orjson
 
 from attn_cli.errors import LimitError
 from attn_cli.recording import RecordedLayer, Recording
-from attn_cli.views.webpage.contents import HEAVIEST, WHOLE, Contents, title
+from attn_cli.views.webpage.contents import HEAVIEST, Contents, title
 
 BYTES = 8_000_000  # of a page
 _STEPS = 1000  # of a weight of 1: three digits
 _MOST_STEPS = 32767  # of the largest weight, where it is large
+_LEVELS = 64  # of light on an image at least
 _LEAST = 0.0005  # of a weight that is kept; a smaller one reads 0.000
+_AT_ONCE = 500_000  # bytes that stay as they are: read before the page is loaded, and printed
 _ROWS = 256  # that are computed at once
 
 
@@ -26,7 +28,7 @@ def page_html(recording: Recording, size: int = BYTES, screen: tuple[str, str] =
     """The interactive page of a recording in at most `size` bytes; `screen`: HTML and CSS for want of JavaScript."""
     shell, contents = _shell(recording, screen), Contents(recording)
     places = [(at, head) for at, layer in enumerate(recording.layers) for head in range(layer.h)]
-    parts = [_packed(orjson.dumps(contents.document)), _packed(bytes(contents.arrays))]
+    parts = [_packed(part, at_once=True) for part in (orjson.dumps(contents.document), bytes(contents.arrays))]
     room = size - len(shell) - sum(map(len, parts)) - len(places)
     if room < 0:
         needed = -(-(size - room) // 1000)
@@ -35,7 +37,8 @@ def page_html(recording: Recording, size: int = BYTES, screen: tuple[str, str] =
     order = sorted(places, key=lambda place: (place not in contents.named, _spread(recording, *place)))
     heads = dict.fromkeys(places, b"")
     for at, head in order:
-        data = packed_head(recording.layers[at], head)
+        layer, first = recording.layers[at], (at, head) == contents.document["start"][:2]
+        data = packed_head(layer, head, whole=contents.holds_rows(layer), at_once=first)
         if len(data) > room:  # no other head is computed in vain
             break
         heads[at, head], room = data, room - len(data)
@@ -47,24 +50,25 @@ def _spread(recording: Recording, at: int, head: int) -> float:
     return math.inf if entropy is None or not np.isfinite(entropy[head]) else float(entropy[head])
 
 
-def packed_head(layer: RecordedLayer, head: int) -> bytes:
+def packed_head(layer: RecordedLayer, head: int, *, whole: bool, at_once: bool = False) -> bytes:
     """The kept cells of a head, row by row, by key; b"" of one that can't be computed."""
-    # float32: steps to a weight of 1, sums of rows; uint32: keys; int16: weights in steps; uint8: keys of each row
+    # float32: steps to a weight of 1, sums of rows; uint32: keys; int16: weights in steps; uint16: keys of each row
     if not layer.is_kept:
         return b""
-    rows = [_heaviest(layer, head, slice(at, min(at + _ROWS, layer.n))) for at in range(0, layer.n, _ROWS)]
+    rows = [_kept(layer, head, slice(at, min(at + _ROWS, layer.n)), whole) for at in range(0, layer.n, _ROWS)]
     sums, counts, keys, weights = (np.concatenate(parts) for parts in zip(*rows, strict=True))
-    steps = min(_STEPS, _MOST_STEPS / float(np.abs(weights).max(initial=1.0)))
+    most = float(np.abs(weights).max(initial=1e-6))
+    steps = min(max(_STEPS, _LEVELS / most), _MOST_STEPS / most)
     numbers = np.array([steps, *np.round(sums, 4)], "<f4"), keys.astype("<u4"), np.round(weights * steps).astype("<i2")
-    return _packed(b"".join(part.tobytes() for part in (*numbers, counts.astype("u1"))))
+    return _packed(b"".join(part.tobytes() for part in (*numbers, counts.astype("<u2"))), at_once=at_once)
 
 
-def _heaviest(layer: RecordedLayer, head: int, rows: slice) -> tuple[np.ndarray, ...]:
+def _kept(layer: RecordedLayer, head: int, rows: slice, whole: bool) -> tuple[np.ndarray, ...]:
     """Of some rows: the sums of all weights, how many are kept, and the kept keys and weights one after the other."""
     weights = layer.weights(head, rows, slice(0, layer.m))
     size = np.abs(weights)
     kept = size >= _LEAST
-    if layer.m > WHOLE:
+    if not whole:
         among = np.zeros(size.shape, bool)
         np.put_along_axis(among, np.argpartition(size, -HEAVIEST, axis=1)[:, -HEAVIEST:], True, axis=1)
         kept &= among
@@ -96,5 +100,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _packed(data: bytes) -> bytes:
+def _packed(data: bytes, *, at_once: bool) -> bytes:
+    if at_once and len(data) < _AT_ONCE:
+        return b"=" + b64encode(data)
     return b64encode(compress(data))  # zlib's format: browsers call it "deflate"

@@ -13,22 +13,27 @@ from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.kinds.targets import Kind
 from attn_cli.summaries.report import runs_model
-from attn_cli.summaries.standing_out import NO_KIND, StandOut, counts, families_of, named_kinds, standing_out
+from attn_cli.summaries.standing_out import NO_KIND, StandOut, counts, families_of, kinds_by_head, standing_out
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
-from attn_cli.summaries.told.story import Row, kept_story, main_head, needed, readers, recorded_cell
-from attn_cli.text import counted, model_name, visible
-from attn_cli.views.answers.story import MOST_HEADS, against, answer_words, word_label, words_told
+from attn_cli.summaries.told.story import kept_story, main_head, recorded_cell
+from attn_cli.text import counted, cut, model_name, visible
+from attn_cli.views.answers.story import linked_lines
 from attn_cli.views.drawing.figure import written
 from attn_cli.views.drawing.image import whole_row
+from attn_cli.views.drawing.labels import look_of
+from attn_cli.views.drawing.palette import color_at
+from attn_cli.views.drawing.text_layout import gaps
 
 Line: TypeAlias = list[dict[str, Any]]
 
 HEAVIEST = 8  # keys of a row in a text too long for all
-WHOLE = 32  # keys; of so many every row has all
+WHOLE, WHOLE_IMAGE = 32, 300  # keys, and patches of an image: of so many every row has all
 _SPECIAL, _GENERATED, _ENDS_LINE, _LATER_PIECE = 1, 2, 4, 8  # flags of a token
 _LONGEST_TITLE, _LINES = 160, 2  # characters; lines of data before those of the heads
 _ROWS = 256  # of a mask that are looked at at once
+_COLOURS = ("paper", "bids:viridis")  # of light pages and of dark ones
 _PICTURE = 320  # pixels on a side of the image that was read, at most
 
 
@@ -40,25 +45,33 @@ class Contents:
         outs, self.arrays = standing_out(summaries), bytearray()
         self._places: dict[bytes, int] = {}
         self._texts: dict[tuple[Token, ...], dict[str, Any]] = {}
+        does = {(each.place, at): _does(kind, perhaps) for each, at, kind, perhaps, _ in kinds_by_head(summaries)}
         layers = [self._layer(layer) for layer in recording.layers]  # masks first: browsers align whole numbers
         for layer, heads in zip(layers, accumulate((each.h for each in recording.layers), initial=0), strict=False):
             layer["line"] = _LINES + heads
-        story = [*(list(_story(recording)) or [[{"text": title(recording)}]])]
+        for layer, summary in zip(layers, summaries, strict=True):
+            layer["does"] = [does.get((summary.place, at), {"words": ""}) for at in range(len(layer["heads"]))]
+        for out in outs:
+            layers[out.call]["does"][out.at] |= {"words": out.sentence, "cell": _cell(out)}
+        story = [*(list(linked_lines(recording)) or [[{"text": title(recording)}]])]
         story += [[{"text": "sink"}, {"text": visible(words)}] for words in sink_words(text_sinks(summaries))]
         self.document: dict[str, Any] = {
-            "about": list(about(recording)),
+            "about": _about(recording),
+            "colours": [[[*color_at(at, name, "truecolor").get_truecolor()] for at in range(256)] for name in _COLOURS],
             "statistics": _statistics(recording.layers),
             "layers": layers,
             "start": start(recording, outs),
             "story": story,
-            "outs": [{"cell": _cell(out), "weight": round(out.weight, 3), "words": out.sentence} for out in outs],
             "families": list(_families(outs, summaries)),
-            "does": [["" if kind is NO_KIND else kind.does for kind in named_kinds(each)] for each in summaries],
             "texts": list(self._texts.values()),
             "picture": None if self.prompt.picture is None else self._picture(self.prompt.picture),
         }
         self.named = {(out.call, out.at) for out in outs} | {(0, 0)}
         self.named |= {tuple(piece["cell"][:2]) for line in story for piece in line if "cell" in piece}
+
+    def holds_rows(self, layer: RecordedLayer) -> bool:
+        """True where the page has all keys of a layer's rows, False where it has the heaviest."""
+        return layer.m <= (WHOLE if self.prompt.picture is None else WHOLE_IMAGE)
 
     def _layer(self, layer: RecordedLayer) -> dict[str, Any]:
         place = layer.place
@@ -69,7 +82,7 @@ class Contents:
             "heads": list(place.heads),
             "queries": self._text(layer.queries),
             "keys": self._text(layer.keys),
-            "whole": layer.m <= WHOLE,
+            "whole": self.holds_rows(layer),
             "mask": self._mask(layer),
             "rule": visible(str(layer.rule.mask)),
             "softmax": layer.rule.softmax,
@@ -89,7 +102,7 @@ class Contents:
 
     def _picture(self, picture: np.ndarray) -> list[int]:
         step = -(-max(picture.shape) // _PICTURE)
-        return [self._place(picture[::step, ::step].tobytes()), *picture[::step, ::step].shape]
+        return [self._place(picture[::step, ::step].tobytes()), *picture[::step, ::step].shape[:2]]
 
     def _place(self, data: bytes) -> int:
         if data not in self._places:
@@ -100,8 +113,8 @@ class Contents:
     def _text(self, tokens: tuple[Token, ...]) -> int:
         """The place among the page's texts of a sequence of tokens that are queries or keys."""
         if tokens not in self._texts:
-            gaps = list(_gaps(tokens, self.prompt.text if tokens == self.prompt.tokens else None))
-            lines = ["\n" in token.text or "\n" in gap for token, gap in zip(tokens, [*gaps[1:], ""], strict=True)]
+            between = list(gaps(tokens, self.prompt.text if tokens == self.prompt.tokens else None))
+            lines = ["\n" in token.text or "\n" in gap for token, gap in zip(tokens, [*between[1:], ""], strict=True)]
             flags = [
                 _SPECIAL * token.special + _GENERATED * token.generated + _ENDS_LINE * ends + _LATER_PIECE * later
                 for token, ends, later in zip(tokens, lines, later_pieces(tokens), strict=True)
@@ -111,7 +124,7 @@ class Contents:
             self._texts[tokens] = {
                 "numbers": [token.index for token in tokens],
                 "tokens": list(map(written, words)),
-                "gaps": [visible(gap.replace("\n", " ")) for gap in gaps],
+                "gaps": [visible(gap.replace("\n", " ")) for gap in between],
                 "flags": flags,
                 "grid": grids[0].cells.tolist() if grids else None,
             }
@@ -124,7 +137,7 @@ def title(recording: Recording) -> str:
     text = prompt.text if prompt.generated is None else prompt.text[: prompt.generated.start]
     words = " ".join(visible(text.replace("\n", " ")).split())
     words = words or ", ".join(visible(file) for file in prompt.files.values()) or _model(recording)
-    return words if len(words) <= _LONGEST_TITLE else words[: _LONGEST_TITLE - 1] + "…"
+    return cut(words, _LONGEST_TITLE)
 
 
 def start(recording: Recording, outs: Sequence[StandOut]) -> tuple[int, ...]:
@@ -142,63 +155,37 @@ def _cell(out: StandOut) -> tuple[int, ...]:
     return (out.call, out.at, *(() if out.strongest is None else out.strongest[:2]))
 
 
-def _name(out: StandOut, summaries: Sequence[Summary]) -> str:
-    return head_name({"stream": summaries[out.call].place.stream, "layer": out.layer, "head": out.head})
-
-
 def _families(outs: Sequence[StandOut], summaries: Sequence[Summary]) -> Iterator[Line]:
     """A line for each kind of head that stands out, with the first of them; how many others there are, by kind."""
     for heads in families_of(outs):
-        pieces = [{"text": f"{_name(out, summaries)} {out.weight:.2f}", "cell": _cell(out)} for out in heads]
-        yield [{"text": f"{heads[0].kind.words} {len(heads)}"}, {"text": heads[0].kind.does}, *pieces[:HEAVIEST]]
+        kind = heads[0].kind
+        line = [{"text": f"{kind.words} {len(heads)}"} | _does(kind, not heads[0].is_judged), {"text": kind.does}]
+        for out in heads[:HEAVIEST]:
+            name = head_name({"stream": summaries[out.call].place.stream, "layer": out.layer, "head": out.head})
+            line.append({"text": f"{name} {out.weight:.2f}", "cell": _cell(out)})
+        yield line
     yield [{"text": "others" if outs else "no head stands out:"}, {"text": " · ".join(counts(summaries, outs))}]
 
 
-def _story(recording: Recording) -> Iterator[Line]:
-    """Lines of the story: pieces of text, some with the cell that they open, by indices of layer, head, query, key."""
-    story = kept_story(recording.told)
-    if story is None:
-        return
-
-    def piece(words: str, head: Row | None = None, key: int | None = None) -> dict[str, Any]:
-        cell = None if head is None else recorded_cell(recording, story, head)
-        opens = {} if cell is None else {"cell": (*cell[:3], cell[3] if key is None else key)}
-        return {"text": written(words).replace("␊", "↵")} | opens
-
-    name, answer, *others = answer_words(story, recording.prompt)
-    words, alone = words_told(story), needed(story["heads"])[:MOST_HEADS]
-    brought = [(word, readers(story, word)[:MOST_HEADS]) for word in words]
-    first = [piece(word_label(word, story), next(iter(heads), None), word["key"]) for word, heads in brought]
-    first = first or [piece(head_name(head), head) for head in alone]
-    yield [piece(f"{name} {answer}"), *([piece("needs" if words else "by"), *first] if first else [])]
-    if others:
-        yield [piece("or"), *map(piece, others)]
-    if story["obstacle"]:
-        yield [piece(f"needs: not measured: {story['obstacle']}")]
-    for word, heads in brought:
-        cut = "" if story["cut"] == "words" else " ".join(word["text"].split())
-        told = f"{word['bits']:+.2f} bits without it" + (", brought by" if heads else "")
-        line = [piece(word_label(word, story)), *([piece(cut)] if cut else []), piece(told)]
-        yield [*line, *(piece(head_name(head), head) for head in heads)]
-    if gains := against(story):
-        yield [piece("against"), *map(piece, gains)]
+def _does(kind: Kind, perhaps: bool) -> dict[str, Any]:
+    """What heads of a kind do, in words, by a letter, and by a colour; nothing of a head of none."""
+    letter, color = look_of(perhaps, kind)
+    look = {"letter": letter, "colour": [*bytes.fromhex(color[1:])]} if letter else {}
+    return {"words": "" if kind is NO_KIND else kind.does} | look
 
 
 def _model(recording: Recording) -> str:
     return visible(model_name(str(recording.about["model"])))
 
 
-def about(recording: Recording) -> Iterator[str]:
+def _about(recording: Recording) -> list[str]:
     """What a page says of a recording: the model, its number type, and how many layers, heads and tokens there are."""
-    source, layers = recording.about, recording.layers
-    yield _model(recording)
-    if runs_model(source):
-        yield visible(str(source["dtype"]))
+    source, layers, written = recording.about, recording.layers, recording.prompt.generated
+    dtype = [visible(str(source["dtype"]))] if runs_model(source) else []
     blocks = len({(layer.place.stream, layer.place.layer) for layer in layers})
-    yield f"{counted(blocks, 'layer')}, {counted(sum(layer.h for layer in layers), 'head')}"
-    yield counted(len(recording.prompt.tokens), "token")
-    if recording.prompt.generated is not None:
-        yield f"{counted(recording.prompt.generated.tokens, 'token')} of them written by the model"
+    sizes = f"{counted(blocks, 'layer')}, {counted(sum(layer.h for layer in layers), 'head')}"
+    own = [] if written is None else [f"{counted(written.tokens, 'token')} of them written by the model"]
+    return [_model(recording), *dtype, sizes, counted(len(recording.prompt.tokens), "token"), *own]
 
 
 def _statistics(layers: Sequence[RecordedLayer]) -> list[dict[str, Any]]:
@@ -211,15 +198,3 @@ def _statistics(layers: Sequence[RecordedLayer]) -> list[dict[str, Any]]:
 
 def _rounded(values: np.ndarray) -> list[float | None]:
     return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values.tolist()]
-
-
-def _gaps(tokens: Sequence[Token], text: str | None) -> Iterator[str]:
-    """The text that stands before every token and is part of none; a blank where that is unknown."""
-    end = 0
-    for number, token in enumerate(tokens):
-        if text is None or token.start is None or token.end is None:
-            yield " " if number else ""
-            continue
-        gap = text[end : token.start] if token.start >= end else ""
-        yield gap or (" " if number and tokens[number - 1].start is None else "")
-        end = max(end, token.end)

@@ -1,7 +1,5 @@
 // The page: reads its data, draws it, and follows keys, mouse and address. All text goes through textContent.
 
-const DARK = ["440154", "472d7b", "3b528b", "2c728e", "21908c", "28ae80", "5dc963", "abdc32", "fde725"];
-const LIGHT = ["ffffff", "e3e9f6", "bfd3ec", "8fb8de", "5b96cb", "3872b4", "2a4f96", "23306f", "180d3f"];
 const MOST = 64; // rows and columns of a matrix; of more, blocks are drawn
 const NEAR = 32; // rows and columns around the cursor
 const LISTED = 8; // keys of a row, heads of a family
@@ -9,7 +7,7 @@ const SPECIAL = 1, GENERATED = 2, ENDS_LINE = 4, LATER_PIECE = 8; // flags of a 
 const $ = (id) => document.getElementById(id);
 const lines = $("data").textContent.split("\n"); // the document, its arrays, then a line for each head
 const look = { at: 0, head: 0, q: 0, k: 0, turned: false, held: false, near: false };
-let page, arrays, streams, cells, mask, grid, colours, spans, painted = [], opening = 0, matches = [];
+let page, arrays, streams, cells, mask, grid, colours, spans, opening = 0, matches = [];
 
 const layer = () => page.layers[look.at];
 const textOf = (turned) => page.texts[turned ? layer().keys : layer().queries];
@@ -17,6 +15,7 @@ const label = (text, at) => `${text.numbers[at]} ${text.flags[at] & GENERATED ? 
 const headName = (at, head) => `${streams.length > 1 ? `${page.layers[at].stream} ` : ""}layer ${page.layers[at].layer}${page.layers[at].call ? ` run ${page.layers[at].call + 1}` : ""} head ${page.layers[at].heads[head]}`;
 const many = (count, one, more = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : more}`;
 const shown = (weight) => (weight && Math.abs(weight) < 0.001 ? weight.toPrecision(1) : weight.toFixed(3));
+const veil = (part) => `color-mix(in srgb, var(--back) ${80 * part}%, transparent)`; // over a patch that gets little
 const within = (at, count) => Math.max(0, Math.min(count - 1, at));
 const made = (tag, set, ...children) => {
   const element = Object.assign(document.createElement(tag), set);
@@ -25,7 +24,8 @@ const made = (tag, set, ...children) => {
 };
 
 async function inflated(text) {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const asItIs = text.startsWith("="), bytes = Uint8Array.from(atob(text.slice(asItIs)), (letter) => letter.charCodeAt(0));
+  if (asItIs) return bytes.buffer;
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
 }
 
@@ -38,7 +38,7 @@ async function start() {
   const kept = page.layers.every((each) => each.whole) ? "every weight of 0.0005 and more" : "the 8 heaviest keys of each row";
   const empty = lines.slice(2).filter((line) => !line).length, absent = empty ? ` ${many(empty, "head")} had no room in it or in memory.` : "";
   $("note").textContent = `In this page: ${kept}.${absent} It holds the text ${page.picture ? "and the image " : ""}that it was made from: whoever gets the page can read it.`;
-  const kinds = page.outs.length ? [["", "what they do"]] : [];
+  const kinds = page.layers.some((each) => each.does.some(({ letter }) => letter)) ? [["", "what they do"]] : [];
   $("by").replaceChildren(...[...kinds, ...page.statistics.map((each) => [each.name, each.heading])].map(([value, text]) => new Option(text, value)));
   tell("story", page.story);
   tell("families", page.families);
@@ -52,7 +52,11 @@ async function start() {
 
 // Lines of pieces, the first line of the story as a heading. A piece that names a cell opens it.
 function tell(id, told) {
-  const piece = ({ text, cell }, at) => made("span", {}, made(cell ? "button" : at ? "span" : "b", { textContent: text, cell, onclick: cell && (() => open(...cell)) }));
+  const piece = ({ text, cell, colour }, at) => {
+    const element = made(cell ? "button" : at ? "span" : "b", { textContent: text, cell, onclick: cell && (() => open(...cell)) });
+    if (colour) paint(element, colour);
+    return made("span", {}, element);
+  };
   $(id).replaceChildren(...told.map((line, at) => made(id === "story" && !at ? "h1" : "p", {}, ...line.flatMap((each, place) => [piece(each, place), " "]))));
 }
 
@@ -78,9 +82,9 @@ async function open(at, head, q, k) {
 // The kept cells of a head: row q has start[q] .. start[q + 1], by key.
 function unpacked(buffer, n, m) {
   if (!buffer) return { n, m, sums: null, start: new Uint32Array(n + 1), key: [], weight: [] };
-  const floats = new Float32Array(buffer, 0, n + 1), from = floats.byteLength, count = (buffer.byteLength - from - n) / 6;
+  const floats = new Float32Array(buffer, 0, n + 1), from = floats.byteLength, count = (buffer.byteLength - from - 2 * n) / 6;
   const steps = new Int16Array(buffer, from + 4 * count, count), start = new Uint32Array(n + 1);
-  new Uint8Array(buffer, from + 6 * count, n).forEach((keys, q) => (start[q + 1] = start[q] + keys));
+  new Uint16Array(buffer, from + 6 * count, n).forEach((keys, q) => (start[q + 1] = start[q] + keys));
   const weight = Float32Array.from(steps, (step) => step / floats[0]);
   return { n, m, sums: floats.subarray(1), start, key: new Uint32Array(buffer, from, count), weight };
 }
@@ -121,16 +125,16 @@ function pooled() {
       if (key >= k && key < k + wide && Math.abs(weight) > values[x]) [values[x], places[x]] = [Math.abs(weight), (q + row) * cells.m + key];
     }
   }
-  return { q, k, a, b, rows, keys, values, places };
+  return { q, k, a, b, rows, keys, values, places, high: Math.max(1, ...values) };
 }
 
 // ---- the matrix
 
 function drawMatrix() {
   grid = pooled();
-  const { q, k, a, b, rows, keys, values } = grid, isWhole = a * b === 1, queries = textOf(false), columns = textOf(true);
+  const { q, k, a, b, rows, keys, values, high } = grid, isWhole = a * b === 1, queries = textOf(false), columns = textOf(true);
   const name = (text, at, i) => (isWhole ? label(text, at) : i % 8 ? "" : String(text.numbers[at]));
-  const items = [made("b")], high = Math.max(1, ...values), hasRoom = isWhole && $("map").parentNode.clientWidth >= 25 * (keys + 3);
+  const items = [made("b")], hasRoom = isWhole && $("map").parentNode.clientWidth >= 25 * (keys + 3);
   for (let j = 0; j < keys; j++) items.push(made("b", { className: "key", textContent: name(columns, k + j * b, j) }));
   for (let i = 0; i < rows; i++) {
     const row = new Map(hasRoom ? rowOf(q + i) : []);
@@ -144,14 +148,17 @@ function drawMatrix() {
   }
   $("map").style.gridTemplateColumns = `max-content repeat(${keys}, minmax(0, ${keys > NEAR ? 18 : 34}px))`;
   $("map").replaceChildren(...items);
+  $("half").textContent = Number((grid.high / 4).toPrecision(2));
+  $("most").textContent = Number(grid.high.toPrecision(2));
   $("near").hidden = Math.max(cells.n, cells.m) <= NEAR;
   $("size").textContent = lines[layer().line + look.head]
     ? `${cells.n} x ${cells.m}, rows are queries · ${layer().rule}${isWhole ? "" : ` · largest of ${a} x ${b}`}`
     : "no room for the rows of this head: choose layers with -l or heads with -H";
 }
 
-function paintCell(element, part) {
-  const colour = colours[Math.round(255 * Math.min(part, 1))];
+const paintCell = (element, part) => paint(element, colours[Math.round(255 * Math.min(part, 1))]);
+
+function paint(element, colour) {
   element.style.backgroundColor = `rgb(${colour})`;
   element.style.color = inkOn(colour);
 }
@@ -190,7 +197,6 @@ function layOut() {
   const of = layer(), same = of.queries === of.keys;
   const boxes = same ? [[of.queries, "text", true, true]] : [[of.queries, "queries", true, false], [of.keys, "keys", false, true]];
   spans = { query: [], key: [] };
-  painted = [];
   $("texts").replaceChildren(...boxes.flatMap(([number, name, asQuery, asKey]) => {
     const box = made("div", { className: "tokens", tabIndex: 0, role: "listbox", ariaLabel: `${name}: arrow keys choose a token`, asQuery, asKey });
     const text = page.texts[number], patches = new Set(text.grid?.flat()), frame = text.grid && pictureFrame(text.grid);
@@ -212,7 +218,8 @@ function layOut() {
 // A box with the image as the model read it behind a grid, into whose cells the tokens of `rows` come.
 function pictureFrame(rows) {
   const [place, height, width] = page.picture, canvas = made("canvas", { width, height }), pixels = new Uint8ClampedArray(4 * width * height);
-  new Uint8Array(arrays, place, width * height).forEach((grey, i) => pixels.set([grey, grey, grey, 255], 4 * i));
+  new Uint8Array(arrays, place, 3 * width * height).forEach((part, i) => (pixels[4 * Math.floor(i / 3) + (i % 3)] = part));
+  for (let alpha = 3; alpha < pixels.length; alpha += 4) pixels[alpha] = 255;
   canvas.getContext("2d").putImageData(new ImageData(pixels, width, height), 0, 0);
   const frame = made("div", { className: "picture", role: "group", ariaLabel: "The image" }, canvas);
   frame.style.gridTemplateColumns = `repeat(${rows[0].length}, 1fr)`;
@@ -223,31 +230,35 @@ function pictureFrame(rows) {
 // Colours the tokens by the row (turned: the column) of the cursor, and lists the largest.
 function paintText() {
   const { q, k, turned } = look, asked = turned ? spans.key[k] : spans.query[q], list = linesOf(turned ? k : q, turned);
-  const most = Math.abs(list[0]?.[1] ?? 1);
-  for (const span of painted) {
+  const ofToken = turned ? spans.query : spans.key, brightest = list.find(([at]) => ofToken[at].closest(".picture"))?.[1];
+  for (const span of [...spans.query, ...spans.key]) {
     span.style.backgroundColor = span.style.color = "";
     span.ariaSelected = "false";
     span.closest(".tokens").removeAttribute("aria-activedescendant");
   }
-  painted = [asked, ...list.map(([at]) => (turned ? spans.query : spans.key)[at])];
-  list.forEach(([, weight], at) => paintCell(painted[at + 1], Math.sqrt(Math.abs(weight) / most)));
+  for (const [at, weight] of list) {
+    const level = Math.sqrt(Math.abs(weight) / grid.high);
+    if (ofToken[at].closest(".picture")) ofToken[at].style.backgroundColor = veil(1 - Math.abs(weight / brightest) ** 0.6);
+    else if (level >= 0.1) paintCell(ofToken[at], level); // less than a hundredth stays plain
+  }
   asked.ariaSelected = "true";
   const box = asked.closest(".tokens"), outer = box.getBoundingClientRect(), inner = asked.getBoundingClientRect();
   box.setAttribute("aria-activedescendant", asked.id);
   if (inner.top < outer.top || inner.bottom > outer.bottom) box.scrollTop += inner.top - outer.top - box.clientHeight / 2;
-  listKeys(list, most);
+  listKeys(list);
+  if (brightest) $("asked").append(` · lit up to ${shown(brightest)}${layer().whole ? "" : `, the ${LISTED} heaviest alone`}`);
 }
 
-function listKeys(list, most) {
-  const { q, k, turned } = look, text = textOf(!turned);
+function listKeys(list) {
+  const { q, k, turned } = look, text = textOf(!turned), most = Math.abs(list[0]?.[1] ?? 1);
   $("asked").textContent = turned ? `what reads ${label(textOf(true), k)}` : `what ${label(textOf(false), q)} reads`;
   $("turn").setAttribute("aria-pressed", turned);
   $("what").textContent = turned ? "query" : "key";
   const entries = list.slice(0, LISTED).map(([at, weight]) => [label(text, at), shown(weight), Math.abs(weight) / most, at]);
   const sum = list.slice(0, LISTED).reduce((all, [, weight]) => all + weight, 0), all = cells.sums?.[q] ?? 0;
-  const more = (turned ? list.length : mask[3 * q + 2]) - entries.length;
-  if (turned && more > 0) entries.push([many(more, "more query", "more queries"), shown(list.slice(LISTED).reduce((rest, [, weight]) => rest + weight, 0))]);
-  if (!turned && cells.sums && more > 0) entries.push([many(more, "more key"), shown(layer().softmax ? Math.max(all - sum, 0) : all - sum)]);
+  const more = (turned ? list.length : mask[3 * q + 2]) - entries.length, words = turned ? ["more query", "more queries"] : ["more key"];
+  const left = turned ? list.slice(LISTED).reduce((rest, [, weight]) => rest + weight, 0) : layer().softmax ? Math.max(all - sum, 0) : all - sum;
+  if (cells.sums && more > 0) entries.push([many(more, ...words), Math.abs(left) < 0.001 ? "< 0.001" : shown(left)]);
   if (!turned && cells.sums && layer().sink) entries.push(["learned sink", shown(Math.max(1 - all, 0))]);
   $("rows").replaceChildren(...entries.map(([words, weight, part, at]) => {
     const bar = made("i");
@@ -259,7 +270,6 @@ function listKeys(list, most) {
 
 // ---- the heads
 
-const outOf = (at, head) => page.outs.find(({ cell }) => cell[0] === at && cell[1] === head);
 const layersOf = (stream) => [...page.layers.keys()].filter((at) => page.layers[at].stream === stream);
 
 // A map of each stream: layers across, heads down.
@@ -277,18 +287,20 @@ function listHeads() {
 }
 
 function headButton(at, head) {
-  const out = outOf(at, head), ariaLabel = `${headName(at, head)}${out ? `: ${out.words}` : ""}`;
-  return made("button", { cell: [at, head], tabIndex: -1, ariaLabel, onclick: () => open(at, head, ...(out?.cell.slice(2) ?? [])) });
+  const { words, cell = [at, head] } = page.layers[at].does[head], ariaLabel = `${headName(at, head)}${words && `: ${words}`}`;
+  return made("button", { cell: [at, head], tabIndex: -1, ariaLabel, onclick: () => open(...cell) });
 }
 
 function drawHeads() {
   const by = $("by").value, buttons = [...$("heads").querySelectorAll("button")];
-  const numbers = buttons.map(({ cell: [at, head] }) => (by ? page.layers[at].numbers[by]?.[head] : outOf(at, head)?.weight) ?? null);
-  const finite = numbers.filter((value) => value !== null), low = Math.min(0, ...finite), high = by ? Math.max(...finite) : 1;
+  const numbers = buttons.map(({ cell: [at, head] }) => page.layers[at].numbers[by]?.[head] ?? null);
+  const finite = numbers.filter((value) => value !== null), low = Math.min(0, ...finite), high = Math.max(...finite);
   $("range").textContent = by ? `${low.toFixed(2)} to ${high.toFixed(2)}` : "";
   buttons.forEach((button, at) => {
-    const isOpen = button.cell[0] === look.at && button.cell[1] === look.head;
-    if (numbers[at] !== null) paintCell(button, high > low ? (numbers[at] - low) / (high - low) : 0);
+    const isOpen = button.cell[0] === look.at && button.cell[1] === look.head, { letter = "", colour } = by ? {} : page.layers[button.cell[0]].does[button.cell[1]];
+    button.textContent = letter;
+    if (colour) paint(button, colour);
+    else if (numbers[at] !== null) paintCell(button, high > low ? (numbers[at] - low) / (high - low) : 0);
     else button.style.backgroundColor = "";
     button.setAttribute("aria-current", isOpen);
     button.tabIndex = isOpen ? 0 : -1;
@@ -297,9 +309,10 @@ function drawHeads() {
 }
 
 function say() {
-  const { at, head } = look, out = outOf(at, head);
+  const { at, head } = look, { words } = page.layers[at].does[head], told = page.story.flat().find(({ cell }) => cell?.[0] === at && cell[1] === head);
+  const gives = told && `gives ${label(textOf(true), told.cell[3])} ${shown(weightAt(told.cell[2], told.cell[3]))} of its weight ${told.why}`;
   $("name").textContent = headName(at, head);
-  $("does").textContent = out ? out.words : page.does[at][head];
+  $("does").textContent = [gives, words].filter(Boolean).join(" · ");
   const numbers = page.statistics.map((each) => [each, page.layers[at].numbers[each.name]?.[head] ?? null]).filter(([, value]) => value !== null);
   $("headline").textContent = numbers.map(([each, value]) => `${each.heading} ${value.toFixed(each.digits)}`).join(" · ");
   for (const button of document.querySelectorAll("h1 button, p button")) button.setAttribute("aria-current", button.cell[0] === at && button.cell[1] === head);
@@ -391,11 +404,8 @@ function next() {
 }
 
 function setColours(dark) {
-  const stops = (dark ? DARK : LIGHT).map((stop) => [0, 2, 4].map((at) => parseInt(stop.slice(at, at + 2), 16)));
-  colours = Array.from({ length: 256 }, (_, i) => {
-    const x = (i / 255) * (stops.length - 1), low = Math.min(Math.floor(x), stops.length - 2);
-    return stops[low].map((value, c) => Math.round(value + (stops[low + 1][c] - value) * (x - low)));
-  });
+  colours = page.colours[Number(dark)];
+  for (const bar of document.querySelectorAll("#legend i")) bar.style.background = `linear-gradient(90deg, ${[0, 64, 128, 192, 255].map((at) => `rgb(${colours[at]})`)})`;
   if (cells) redraw();
 }
 

@@ -10,7 +10,7 @@ from attn_cli.summaries.answer import Answer, head_name
 from attn_cli.summaries.reduce import with_part
 from attn_cli.summaries.reducers.heads import STATISTICS, Heads
 from attn_cli.summaries.reducers.keys import KeyNumbers
-from attn_cli.summaries.reducers.kinds.targets import KINDS, Kind
+from attn_cli.summaries.reducers.kinds.targets import KINDS
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import NO_KIND, any_judged, by_stream, kinds_by_head
 from attn_cli.summaries.told.story import resting_keys
@@ -20,25 +20,12 @@ from attn_cli.views.answers.matrices import colored_texts
 from attn_cli.views.drawing import panels
 from attn_cli.views.drawing.figure import Sheet, drawn, require
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
-from attn_cli.views.drawing.labels import READS, named_keys, place_prefix, token_label, which_heads
+from attn_cli.views.drawing.labels import READS, look_of, named_keys, place_prefix, token_label, which_heads
 from attn_cli.views.drawn_answer import draw_answer
 from attn_cli.views.sink import Sink
 from attn_cli.views.view import View, ViewSettings
 from attn_cli.views.writers.page import PAGE
 
-_KINDS = {  # letters and colours: heads that find content stand out, those of a place are cold, the others pale
-    "induction": ("i", "#d55e00"),
-    "duplicate": ("d", "#e69f00"),
-    "previous": ("p", "#0072b2"),
-    "next": ("n", "#56b4e9"),
-    "self": ("s", "#009e73"),
-    **{f"back{places}": (str(places), "#8cc5b0") for places in range(2, 9)},
-    "first": ("f", "#e3e3e3"),
-    "delimiter": (",", "#cccccc"),
-    "window": ("w", "#f0e442"),
-    "uniform": ("u", "#faf3b0"),
-}
-_OTHER = ("", "#ffffff")
 Place = tuple[int, int]  # the numbers of a layer and a head
 _CELLS = 2.4  # in a millimetre, beyond which a map is pooled: so that one of them is seen
 
@@ -154,16 +141,11 @@ def _kinds(report: Report, sheet: Sheet) -> None:
         title = f"{stream} · " * (len(streams) > 1) + "what each head attends to"
         drawn = _head_map(title, dict.fromkeys(found, 0.0))
         places = [[(int(layer), int(head)) for layer in drawn.columns] for head in drawn.rows]
-        panels.maps(sheet, [drawn], [[_look(*found.get(place, (False, NO_KIND))) for place in row] for row in places])
+        panels.maps(sheet, [drawn], [[look_of(*found.get(place, (False, NO_KIND))) for place in row] for row in places])
         counts = Counter(found.values())
         order = sorted(counts, key=lambda each: (each[0], (*KINDS, NO_KIND).index(each[1])))
         words = [f"{'perhaps ' * perhaps}{kind.words} {counts[perhaps, kind]}" for perhaps, kind in order]
-        panels.legend(sheet, [(*_look(*each), word) for each, word in zip(order, words, strict=True)])
-
-
-def _look(perhaps: bool, kind: Kind) -> tuple[str, str]:
-    letter, color = _KINDS.get(kind.name, _OTHER)
-    return (f"{letter}?", _OTHER[1]) if perhaps else (letter, color)
+        panels.legend(sheet, [(*look_of(*each), word) for each, word in zip(order, words, strict=True)])
 
 
 def _knock(report: Report, sheet: Sheet) -> None:
