@@ -79,9 +79,8 @@ def matrix(
         judged = HeadKindsReducer()
 
         def of_call(rows: PickedRows, call: Call, keys: PickedRows = None) -> Sequence[Reducer]:
-            kind = "scores" if scores else "weights" if by == "weight" else "shares"
+            kinds: tuple[str, ...] = ("scores" if scores else "weights" if by == "weight" else "shares",)
             most: tuple[int | None, int | None] = view.largest or (None, None)
-            kinds: tuple[str, ...] = (kind,)
             if view.largest is None:  # data holds all
                 known = {"weights": not scores, "scores": scores or call.shows_scores, "shares": by != "weight"}
                 kinds = tuple(kind for kind, is_known in known.items() if is_known)

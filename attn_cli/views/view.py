@@ -39,6 +39,7 @@ class View:
     def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
         self.sink, self.format, self.settings = sink, format, settings
         self.is_first = True
+        self.notes: list[str] = []  # for standard error, of what was written
 
     def show(self, report: "Report") -> None:
         """Write the report, or keep it until `close`."""

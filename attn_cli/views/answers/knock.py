@@ -27,7 +27,7 @@ def draw(knock: Answer, report: Report, screen: Screen) -> Iterator[Text | str]:
     together = list(knock["together"])
     labels = [*("together" for _ in together), *map(head_name, rows)]
     yield from table_lines([*together, *rows], labels, _COLUMNS, screen, bars=effect)
-    yield from legend_lines(list(_legend(knock, effect)), screen)
+    yield from legend_lines(list(knock_legend(knock, effect)), screen)
 
 
 def answer_line(knock: Answer) -> str:
@@ -40,7 +40,8 @@ def answer_line(knock: Answer) -> str:
     return f"next {quoted(answer[0]['token'])} {run['probability']:.0%}"
 
 
-def _legend(knock: Answer, effect: str) -> Iterator[str]:
+def knock_legend(knock: Answer, effect: str) -> Iterator[str]:
+    """What the effect is, and of what change."""
     run, rows = knock["run"][0], knock["rows"]
     ablated = "set to its mean" if run["mean"] else "set to 0"
     if run["everywhere"]:

@@ -146,6 +146,12 @@ def written(text: str) -> str:
     return visible(text.replace("\n", "↵"))
 
 
+def without_font(text: str) -> str:
+    """The characters of a text, parted by blanks, for which this machine has no font; of many the first."""
+    missing = [c for c in dict.fromkeys(written(text)) if not (c.isascii() or _font_with(c))]
+    return " ".join(missing[:8]) + " …" * (len(missing) > 8)
+
+
 def drawable(text: str) -> str:
     """The text with the number of each character for which this machine has no font."""
     return "".join(c if c.isascii() or _font_with(c) else f"<U+{ord(c):04X}>" for c in text)

@@ -25,6 +25,7 @@ _LOW = 15.0  # points of a row that is no query
 _LETTERS, _LINE = 7.5, 11.0  # of a text, and from line to line
 _HEAVIEST, _LEAST_NAMED = 5, 0.0005  # tokens named below a text, and the least weight of one
 SERIES = (("#2a4f96", "o"), ("#d55e00", "s"), ("#009e73", "^"), ("#8a4f9e", "D"))  # colours and marks of texts
+_LED = 8.0  # points between a point and its word, from where on a line leads to it
 _AROUND = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))  # a point, where its word may stand
 
 Box = tuple[float, float, float, float]  # left, low, right, high
@@ -276,8 +277,10 @@ def points(sheet: Sheet, words: Sequence[str], texts: Sequence[int], ways: np.nd
         long = sheet.length(shown, LABEL)
         place = _free(after, long, [*taken, *crossed], half) or _free(after, long, taken, half)
         if place is not None:
-            taken.append(place)
-            corner = centre + np.array(place[:2]) / scale
+            taken.append((place[0] - 2, place[1], place[2] + 2, place[3]))  # a gap to the next word
+            corner, near = (centre + np.array(at) / scale for at in (place[:2], np.clip(after, place[:2], place[2:])))
+            if np.hypot(*((near - way[1]) * scale)) > _LED:
+                axes.plot(*np.stack([way[1], near], 1), color="#999999", linewidth=0.4, zorder=0)
             axes.text(*corner, shown, fontsize=LABEL, family=fonts_of(shown), color=color, va="bottom")
     sheet.top += high + NOTE + 6
 

@@ -81,7 +81,7 @@ def layout_of(
     ]
     words = _word_widths(tokens, shown, measure)
     lines: list[list[TokenPiece]] = [[]]
-    column, end = 0, 0
+    column = 0
 
     def add(token: int, shown: str) -> None:
         nonlocal column
@@ -105,18 +105,12 @@ def layout_of(
         lines.append([])
         column = 0
 
-    for at, token in enumerate(tokens):
-        if token.start is not None and token.end is not None:
-            for number, between in enumerate(text[end : token.start].split("\n")) if token.start > end else ():
-                if number:
-                    break_line()
-                if between and (column or between.strip()):
-                    add(-1, between)
-            if column and token.start <= end and at and tokens[at - 1].start is None:
-                add(-1, " ")  # after a special token
-            end = max(end, token.end)
-        elif column:
-            add(-1, " ")
+    for at, (token, gap) in enumerate(zip(tokens, gaps(tokens, text), strict=True)):
+        for number, between in enumerate(gap.split("\n")):
+            if number:
+                break_line()
+            if between and (column or between.strip()):
+                add(-1, between)
         if column and column + words[at] > width >= words[at]:
             break_line()
         add(at, shown[at])

@@ -15,10 +15,10 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import NO_KIND, any_judged, by_stream, kinds_by_head
 from attn_cli.summaries.told.story import resting_keys
 from attn_cli.views.answers.deciding_rows import ranked_keys, seen_of
-from attn_cli.views.answers.knock import answer_line
+from attn_cli.views.answers.knock import answer_line, knock_legend
 from attn_cli.views.answers.matrices import colored_texts
 from attn_cli.views.drawing import panels
-from attn_cli.views.drawing.figure import Sheet, drawn, require
+from attn_cli.views.drawing.figure import Sheet, drawn, require, without_font
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.labels import READS, look_of, named_keys, place_prefix, token_label, which_heads
 from attn_cli.views.drawn_answer import draw_answer
@@ -54,6 +54,8 @@ class FigureView(View):
         assert width is not None
         if reports:
             self.sink.write(drawn(width, self.format, self._draw))
+        if missing := without_font("".join(prompt.text for report in reports for prompt in report.prompts)):
+            self.notes.append(f"no font here has {missing}: the figure has their numbers, install Noto Sans CJK")
 
     def _draw(self, sheet: Sheet) -> None:
         if self.reports[0].command == "matrix":  # all maps share a scale
@@ -87,7 +89,10 @@ def _top(report: Report, sheet: Sheet) -> None:
         by_row = numbers.measured.ndim == 3
         for at, head in enumerate(summary.head_names(numbers.averaged)):
             of_head = place_prefix(summary, report) + which_heads(numbers.averaged, head, numbers.by)
-            for row, query in enumerate(numbers.rows if by_row else [0]):
+            rows = list(enumerate(numbers.rows if by_row else [0]))
+            if len(rows) == len(summary.queries) and str(summary.rule["mask"]).startswith("causal"):
+                rows = rows[-1:]  # none was picked: the one that predicts
+            for row, query in rows:
                 place = (at, row) if by_row else at
                 pairs = named_keys(summary, numbers.keys[place], numbers.measured[place])
                 label = token_label(summary.queries[query]) if by_row else "the mean row"
@@ -155,14 +160,17 @@ def _knock(report: Report, sheet: Sheet) -> None:
     keys = ["" if row["key"] is None else f'"{row["key_token"]}" {row["key"]}' for row in rows]
     words = [f"{head_name(row)}  {key}" for row, key in zip(rows, keys, strict=True)]
     panels.bars(sheet, [(answer_line(knock), words, [row[effect] for row in rows])], number)
-    change = "bits of log2 p lost or won" if effect == "bits" else "1 - cosine"
-    sheet.note(f"{change} without the head, beside it what it attends to", 0, sheet.width)
+    means = "a bar is a head, and 0 no change; the word is the key that it attends to most"
+    for line in (*knock_legend(knock, effect), means):
+        sheet.note(line, 0, sheet.width)
 
 
 def _plane(report: Report, sheet: Sheet) -> None:
     answer = _answer(report)
     rows, run = list(answer["points"]), answer["run"][0]
     ways = np.array([[[row[f"{when}_{axis}"] for axis in "xy"] for when in ("before", "after")] for row in rows])
+    if not np.ptp(ways[..., 1]):
+        raise InputError("these points lie on one line", "a plane needs two words or more: add another text")
     axes = [f"{row['axis']}: {row['variance_share']:.0%} of variance" for row in answer["axes"]]
     panels.points(sheet, [row["token"] for row in rows], [row["context"] - 1 for row in rows], ways, axes)
     if len(report.prompts) > 1:

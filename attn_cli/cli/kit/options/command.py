@@ -79,6 +79,7 @@ class OutputOptions:
         settings = replace(settings, invocation=invocation, figure_width=width)
         with open_view("json" if self.json else self.format, self.output, settings, force=self.force) as view:
             yield view
+        print_notes(view.notes, quiet=self.quiet)
         if self.output is not None and sys.stderr.isatty():
             size = decimal_bytes(Path(self.output).expanduser().stat().st_size)
             print_notes([f"wrote {excerpt(self.output)}, {size}"], quiet=self.quiet)
