@@ -36,7 +36,9 @@ def _head_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewpo
 
 def _token_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewpoint:
     place, total = view.subject, scene.size(view)[1 if view.by_column else 0]
-    if down and scene.same_tokens(view):
+    if down and (image := scene.patches(view)) is not None:
+        place += down * image[0].shape[1]
+    elif down and scene.same_tokens(view):
         place = scene.layout(view).neighbour(place, down)
     else:
         place += across + down * FAR
@@ -181,7 +183,7 @@ def _head_named(scene: Scene, view: Viewpoint, words: str) -> Viewpoint:
 
 
 def _step_taken(direction: int, scene: Scene, view: Viewpoint) -> Viewpoint:
-    rows = [at - 1 for at, token in enumerate(scene.grid(view).queries) if token.generated and at > 0]
+    rows = [at - 1 for at, token in enumerate(scene.layer(view).queries) if token.generated and at > 0]
     if not rows:
         raise InputError("nothing was generated here: attn explore TEXT --generate 20")
     later = [row for row in rows if (row > view.query if direction > 0 else row < view.query)]
@@ -199,7 +201,9 @@ def found(scene: Scene, view: Viewpoint, words: str, step: int = 1) -> tuple[Vie
         return _head_named(scene, view, words), ""
     view = view if view.pane == "text" else replace(view, by_column=False)
     grid, now = scene.grid(view), view.subject
-    picked = picked_tokens(words, grid.keys if view.by_column else grid.queries, scene.recording.prompt.text)[0]
+    picked = picked_tokens(
+        words, grid.layer.keys if view.by_column else grid.layer.queries, scene.recording.prompt.text
+    )[0]
     places = [place for place in picked if place - 1 not in picked]
     after = [place for place in places if (place > now if step > 0 else place < now)]
     place = (after[0] if step > 0 else after[-1]) if after else places[0 if step > 0 else -1]

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from attn_cli.explore.window import MatrixWindow
-from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
 from attn_cli.views.drawing.segments import blocks_of
 
@@ -23,16 +22,6 @@ class Grid:
     layer: RecordedLayer
     head: int
     hidden: Sequence[int] = ()
-
-    @property
-    def queries(self) -> Sequence[Token]:
-        """The tokens of its rows."""
-        return self.layer.queries
-
-    @property
-    def keys(self) -> Sequence[Token]:
-        """The tokens of its columns."""
-        return self.layer.keys
 
     def cells(self, rows: slice, keys: slice, *, scores: bool = False) -> np.ndarray:
         """Weights, or with `scores` scores, of these queries and keys `[rows, keys]`; NaN where masked or hidden."""

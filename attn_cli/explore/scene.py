@@ -14,6 +14,7 @@ from attn_cli.explore.window import CellForm, MatrixWindow, Space, forms, window
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.answers.kinds import recorded_kinds
+from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS, Statistic
 from attn_cli.summaries.sinks import expected_sinks
@@ -48,10 +49,6 @@ class JudgedHeads(NamedTuple):
 
     summaries: tuple[Summary, ...]
     outs: list[StandOut]
-
-    def of(self, call: int, at: int) -> StandOut | None:
-        """Head number `at` of call number `call` as it stands out; None if it doesn't."""
-        return next((out for out in self.outs if (out.call, out.at) == (call, at)), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,12 +158,12 @@ class Scene:
     def size(self, view: Viewpoint) -> tuple[int, int]:
         """The numbers of queries and keys of the matrix, at least one each."""
         grid = self.grid(view)
-        return max(len(grid.queries), 1), max(len(grid.keys), 1)
+        return max(len(grid.layer.queries), 1), max(len(grid.layer.keys), 1)
 
     def row_labels(self, view: Viewpoint) -> int:
         """The columns of the labels of rows, with that of the cursor's mark: as many as the longest takes, if few."""
         most = label_columns(replace(self.screen, width=self.size_of("matrix").width))
-        queries = self.grid(view).queries
+        queries = self.layer(view).queries
         if len(queries) > _MEASURED:
             return most + 1
         return min(most, 1 + max((cell_len(token_label(token)) for token in queries), default=1)) + 1
@@ -222,9 +219,9 @@ class Scene:
         """The weights of the cursor's query `[m]`, or with `by_column` those on its key `[n]`; NaN where masked."""
         grid = self.grid(view)
         if view.by_column:
-            row: np.ndarray = grid.cells(slice(0, len(grid.queries)), slice(view.key, view.key + 1))[:, 0]
+            row: np.ndarray = grid.cells(slice(0, len(grid.layer.queries)), slice(view.key, view.key + 1))[:, 0]
         else:
-            row = grid.cells(slice(view.query, view.query + 1), slice(0, len(grid.keys)))[0]
+            row = grid.cells(slice(view.query, view.query + 1), slice(0, len(grid.layer.keys)))[0]
         return row
 
     def heaviest(self, view: Viewpoint, count: int) -> np.ndarray:
@@ -243,43 +240,38 @@ class Scene:
     def text_tokens(self, view: Viewpoint) -> Sequence[Token]:
         """The tokens that are coloured in the text: the keys, or with `by_column` the queries that attend to a key."""
         grid = self.grid(view)
-        return grid.queries if view.by_column else grid.keys
+        return grid.layer.queries if view.by_column else grid.layer.keys
 
     def same_tokens(self, view: Viewpoint) -> bool:
         """True where queries are keys, so that the cursor stands in the text that is coloured."""
         layer = self.layer(view)
         return layer.queries == layer.keys
 
-    @property
-    def says_shares(self) -> bool:
-        """True where weights are written behind tokens: on screens of 16 colours or none."""
-        return self.screen.depth not in ("truecolor", "256")
-
-    def shares(self, view: Viewpoint) -> list[str]:
-        """For each token its weight in hundredths, "·06", or "" below 0.05; [] on screens whose colours say it."""
-        if not self.says_shares:
-            return []
-        row = self.row(view)
-        return [_hundredths(x) if x >= MARKED_SHARE else "" for x in row.tolist()]
+    def patches(self, view: Viewpoint) -> tuple[np.ndarray, int] | None:
+        """The image's patches by index `[rows, columns]`, and half blocks a side of one; None where none is shown."""
+        grids = [] if self.recording.prompt.picture is None else image_grids(self.text_tokens(view))
+        if not grids or not self.screen.halves:
+            return None
+        (rows, columns), (width, height) = grids[0].cells.shape, self.size_of("text")
+        side = min(2 * (height - 2) // rows, width // 2 // columns)
+        return (grids[0].cells, side) if side else None
 
     def layout(self, view: Viewpoint) -> TextLayout:
         """The text as lines of tokens, each with its place on the screen."""
-        tokens, shares = self.text_tokens(view), self.shares(view)
+        tokens = self.text_tokens(view)
         width = max(self.size_of("text").width, 4)  # a character and a mark
-        key = (id(tokens), width, tuple(shares))
+        key = (id(tokens), width)
         if key not in self._layouts:
             if len(self._layouts) > 16:
                 self._layouts.clear()
-            self._layouts[key] = layout_of(tokens, self.recording.prompt.text, width, shares)
+            self._layouts[key] = layout_of(tokens, self.recording.prompt.text, width)
         return self._layouts[key]
 
     def text_lines(self, view: Viewpoint) -> tuple[int, int]:
         """How many lines the text has, and how many the table of heaviest tokens, to which a short text leaves more."""
         left = max(self.size_of("text").height - 4, 2)  # title, rule, rest, status
+        if self.patches(view) is not None:
+            return 0, min(left, _LONGEST_TABLE)
         table = max(round(left * _TABLE_SHARE), min(3, left - 1))
         text = min(len(self.layout(view).lines), left - table)
         return text, min(left - text, _LONGEST_TABLE)
-
-
-def _hundredths(share: float) -> str:
-    return f"·{round(100 * share):02}" if round(100 * share) < 100 else "·1."

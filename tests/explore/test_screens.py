@@ -12,18 +12,20 @@ from textual.pilot import Pilot
 from attn_cli.explore import pictures
 from attn_cli.explore.answer import needed_words, opening
 from attn_cli.explore.app import Explorer
+from attn_cli.explore.panes import text
 from attn_cli.explore.panes.names import short_label
 from attn_cli.explore.pictures import Asked, Grid, Pictures, computed
+from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.explore.window import MatrixWindow, Space, forms, window_at
 from attn_cli.kernel.definition.mask import dense
-from attn_cli.prompt import Token
+from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import Recording
 from attn_cli.sources import open_source
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.reducers.record import record
 from tests.explore.playing import explorer, lines_of, played, scene_of
-from tests.explore.recordings import recording
+from tests.explore.recordings import recording, recording_of
 from tests.loaded import UNPACKED
 from tests.real_models import SMOL
 
@@ -88,6 +90,19 @@ def test_the_first_screen_at_all_sizes(size: tuple[int, int], mary: Recording) -
     assert len(lines) == size[1]
     assert ("next" in lines[0]) == (size[1] > 8)
     assert size[1] < 12 or "? keys" in lines[-1]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+def test_an_image_is_lit_where_the_token_attends(size: tuple[int, int]) -> None:
+    patches = tuple(Token(at, f"r{at // 4},c{at % 4}", row=at // 4, column=at % 4) for at in range(12))
+    prompt = Prompt("", patches, picture=np.full((30, 40, 3), 255, np.uint8))
+    scene, view = scene_of(recording_of(prompt, causal=False), size), Viewpoint("text", query=3)
+    lines, row = text.draw(scene, view, scene.size_of("text"))[1:], scene.row(view)
+    side = (scene.patches(view) or ((), 0))[1]
+    middles = [lines[(at // 4 * side + side // 2) // 2][at % 4 * side + side // 2] for at in range(12)]
+    light = np.array([sum(cell.style.bgcolor.get_truecolor()) for cell in middles])  # type: ignore[union-attr]
+    assert light.max() == 3 * 255 and light.argmax() == row.argmax()
+    assert (np.diff(light[np.argsort(row)]) >= 0).all() and len({*light.tolist()}) > 8
 
 
 def test_pieces_of_a_character_have_names_of_their_own() -> None:
@@ -167,7 +182,7 @@ def test_a_window_holds_the_cursor_and_as_many_cells_as_fit(data: st.DataObject,
 
 
 def cells(grid: Grid) -> np.ndarray:
-    return grid.cells(slice(0, len(grid.queries)), slice(0, len(grid.keys)))
+    return grid.cells(slice(0, len(grid.layer.queries)), slice(0, len(grid.layer.keys)))
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -189,7 +204,7 @@ def test_a_block_is_what_its_rows_give_to_its_keys(data: st.DataObject) -> None:
     layer = recording().layers[0]
     grid, scores = Grid(layer, 1, data.draw(st.sampled_from([(), (0, 3)]))), data.draw(st.booleans())
     spans = []
-    for total in (len(grid.queries), len(grid.keys)):
+    for total in (len(grid.layer.queries), len(grid.layer.keys)):
         start = data.draw(st.integers(0, total - 1))
         spans.append(slice(start, data.draw(st.integers(start + 1, total))))
     block = data.draw(st.tuples(st.integers(1, 7), st.integers(1, 7)))

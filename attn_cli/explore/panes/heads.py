@@ -133,8 +133,8 @@ def _family(heads: list[StandOut], view: Viewpoint, scene: Scene, width: int) ->
 
 def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list[Line]:
     """The sentence on the head under the cursor, and the strongest of what it reads."""
-    name, out = scene.head_label(view.at, view.head), judged.of(view.at, view.head)
-    if out is None:
+    name, outs = scene.head_label(view.at, view.head), {(out.call, out.at): out for out in judged.outs}
+    if (out := outs.get((view.at, view.head))) is None:
         does = named_kinds(judged.summaries[view.at])[view.head].does
         return [line(f"{name} {does}", width, BOLD), []]
     reads: Line = []

@@ -25,10 +25,10 @@ def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
     ramp = ramp_for(picture.values, "scores" if view.scores else "weights", view.scale, light=scene.screen.light)
     title = _title(scene, view, window, ramp, [] if picture.is_computed else ["computing"])
     cursor = window.cell_of(view.query, view.key)
-    lines = [parts_line(title, size.width, BOLD), _ruler(grid.keys, window, cursor[1])]
+    lines = [parts_line(title, size.width, BOLD), _ruler(grid.layer.keys, window, cursor[1])]
     step, columns = 2 if window.form.halves else 1, scene.row_labels(view) - 1
     for at, cells in enumerate(heat_lines(picture, window.form, ramp, scene.screen, cursor)):
-        label, is_here = _row_label(grid.queries, window, at * step, columns), cursor[0] // step == at
+        label, is_here = _row_label(grid.layer.queries, window, at * step, columns), cursor[0] // step == at
         lines.append([*cells, Segment("◀" if is_here else " ", BOLD), *line(label, columns, BOLD if is_here else DIM)])
     return [*filled(lines, size.height - 1), cell_line(scene, view, size.width)]
 

@@ -37,7 +37,7 @@ def cell_line(scene: Scene, view: Viewpoint, width: int) -> Line:
 
 def _cell_parts(scene: Scene, view: Viewpoint, *, narrow: bool) -> list[str]:
     grid, columns = scene.grid(view), _TOKEN_COLUMNS // 2 if narrow else _TOKEN_COLUMNS
-    query, key = short_label(grid.queries, view.query, columns), short_label(grid.keys, view.key, columns)
+    query, key = short_label(grid.layer.queries, view.query, columns), short_label(grid.layer.keys, view.key, columns)
     names = f"{query} -> {key}" if narrow else f"query {query} -> key {key}"
     cell = slice(view.query, view.query + 1), slice(view.key, view.key + 1)
     value, layer = float(grid.cells(*cell)[0, 0]), scene.layer(view)

@@ -1,5 +1,7 @@
 """The text itself, each token coloured by what the token under the cursor gives it, or by what it gives that one."""
 
+from itertools import zip_longest
+
 import numpy as np
 from rich.segment import Segment
 from rich.style import Style
@@ -11,6 +13,7 @@ from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.text import counted
 from attn_cli.views.drawing.bars import bar, bar_style
 from attn_cli.views.drawing.cells import BOLD, DIM, PLAIN, fit
+from attn_cli.views.drawing.image import half_blocks
 from attn_cli.views.drawing.palette import Ramp, ramp_for
 from attn_cli.views.drawing.segments import cell_style, steps_of
 
@@ -22,19 +25,35 @@ _HEAVY = Style(bold=True, underline=True)
 
 def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
     """The pane: title, text, rule, the heaviest tokens as a table, the sum of the others, the cell under the cursor."""
-    row, width = scene.row(view), size.width
-    ramp = ramp_for(row[None], "weights", view.scale, light=scene.screen.light)
+    row, image = scene.row(view), scene.patches(view)
+    ramp = ramp_for(row[None] if image is None else row[image[0]], "weights", view.scale, light=scene.screen.light)
     text_lines, table_lines = scene.text_lines(view)
     places = scene.heaviest(view, table_lines).tolist()
-    lines = [parts_line(_title(scene, view, ramp), width, BOLD), *_text(scene, view, row, ramp, text_lines)]
-    lines += [[Segment("─" * width, DIM)], *_table(scene, view, row, places, width)]
-    lines.append(line(_rest(view, row, places), width, DIM))
-    return [*filled(lines, size.height - 1), cell_line(scene, view, width)]
+    width = size.width if image is None else size.width - image[1] * image[0].shape[1] - 2
+    lines = [*_text(scene, view, row, ramp, text_lines), [Segment("─" * width, DIM)]]
+    lines += [*_table(scene, view, row, places, width), line(_rest(view, row, places), width, DIM)]
+    lines = lines if image is None else _beside_image(scene, view, ramp.levels(row[image[0]]), *image, lines)
+    title = parts_line(_title(scene, view, ramp), size.width, BOLD)
+    return [*filled([title, *lines], size.height - 1), cell_line(scene, view, size.width)]
+
+
+def _beside_image(
+    scene: Scene, view: Viewpoint, levels: np.ndarray, patches: np.ndarray, side: int, lines: list[Line]
+) -> list[Line]:
+    """The lines beside the image, whose patches are lit by their weights."""
+    assert scene.recording.prompt.picture is not None
+    marked = np.argwhere(patches == view.partner)[:1].ravel().tolist()
+    image = half_blocks(scene.recording.prompt.picture, levels, side, marked, scene.screen)
+    blank = [Segment(" " * (side * patches.shape[1]))]
+    return [[*(lit or blank), Segment("  "), *(text or [])] for lit, text in zip_longest(image, lines)]
 
 
 def pointed(scene: Scene, view: Viewpoint, size: Size, x: int, y: int) -> Viewpoint | None:
     """The viewpoint on the token at column x and line y of the pane (text or table); None without one."""
     text_lines, table_lines = scene.text_lines(view)
+    if (image := scene.patches(view)) is not None and x < image[1] * image[0].shape[1]:
+        row = 2 * (y - 1) // image[1]
+        return view.with_partner(int(image[0][row, x // image[1]])) if 0 <= row < len(image[0]) else None
     token = scene.layout(view).token_at(_first_line(scene, view) + y - 1, x) if 0 < y <= text_lines else None
     if token is not None:
         return scene.on_heaviest(view.with_subject(token)) if scene.same_tokens(view) else view.with_partner(token)
@@ -51,9 +70,9 @@ def _first_line(scene: Scene, view: Viewpoint) -> int:
 def _title(scene: Scene, view: Viewpoint, ramp: Ramp) -> list[str]:
     grid, scale = scene.grid(view), "linear" if view.scale == "row" else view.scale
     if view.by_column:
-        what = f"who attends to key {short_label(grid.keys, view.key)}"
+        what = f"who attends to key {short_label(grid.layer.keys, view.key)}"
     else:
-        what = f"what query {short_label(grid.queries, view.query)} attends to"
+        what = f"what query {short_label(grid.layer.queries, view.query)} attends to"
     return [head_name(scene, view), what, *["sinks hidden"] * view.hide_sinks, f"{scale} scale 0 to {ramp.high:.3g}"]
 
 
@@ -70,7 +89,7 @@ def _text(scene: Scene, view: Viewpoint, row: np.ndarray, ramp: Ramp, height: in
         style, weight = PLAIN, float(row[token])
         if weight != weight:
             style = DIM
-        elif scene.says_shares:
+        elif scene.screen.depth not in ("truecolor", "256"):  # no colour says it
             style = _HEAVY if weight >= MARKED_SHARE else PLAIN
         elif levels[token] >= _NOTHING:
             style = cell_style(int(steps[token]), ramp, scene.screen)

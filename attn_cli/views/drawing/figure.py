@@ -10,7 +10,7 @@ import numpy as np
 
 from attn_cli.errors import optional
 from attn_cli.text import visible
-from attn_cli.views.drawing.palette import Ramp, color_at, lit
+from attn_cli.views.drawing.palette import Ramp, color_at, is_light, lit
 
 TITLE, LABEL, NOTE, LEAST = 7.0, 6.0, 5.5, 4.0  # of letters in points; a label smaller than the last is left out
 GAP, BAR = 8.0, 44.0  # between panels; of the bar of colours with its numbers, its name and a gap before it
@@ -114,12 +114,10 @@ class Sheet:
         """The scale of colours at the right, with three numbers and a name; on a picture its strongest colour fades."""
         levels = np.linspace(1, 0, 64)[:, None]
         axes = self.axes(self.width - BAR + 8, top, 6, height)
-        if picture is not None:
-            pixels = picture.reshape(-1, 3).astype(int)
-            strongest = pixels[np.argmax(np.ptp(pixels, axis=1) - pixels.mean(axis=1))]
-            axes.imshow(lit(np.tile(strongest, (64, 1, 1)), levels), aspect="auto", extent=(0, 1, 0, 1))
-        else:
-            axes.imshow(colors(levels, ramp), aspect="auto", extent=(0, 1, 0, 1))
+        pixels = np.zeros((1, 3), int) if picture is None else picture.reshape(-1, 3).astype(int)
+        strongest = pixels[np.argmax(np.ptp(pixels, axis=1) - pixels.mean(axis=1))]
+        shown = colors(levels, ramp) if picture is None else lit(np.tile(strongest, (64, 1, 1)), levels)
+        axes.imshow(shown, aspect="auto", extent=(0, 1, 0, 1))
         middle = 0.5 if ramp.diverging else {"sqrt": 0.25, "log": 10**-1.5}.get(ramp.scale, 0.5)
         values = (ramp.low + share * (ramp.high - ramp.low) for share in (0.0, middle, 1.0))
         axes.set(xticks=[], yticks=(0, 0.5, 1), yticklabels=[f"{value:.2g}".replace("-", "−") for value in values])
@@ -192,6 +190,4 @@ def colors(levels: np.ndarray, ramp: Ramp) -> np.ndarray:
 
 def ink_on(color: np.ndarray) -> str:
     """Black or white, whichever can be read on a colour `[3]`, 0 to 255."""
-    parts = np.asarray(color) / 255
-    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-    return "black" if linear @ (0.2126, 0.7152, 0.0722) > 0.179 else "white"
+    return "black" if is_light(color.tolist()) else "white"

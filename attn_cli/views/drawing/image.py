@@ -3,7 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from rich.color import Color
 from rich.console import RenderableType
+from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 
 from attn_cli.prompt import Token
@@ -15,9 +18,11 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.cells import DIM, fit, packed_text
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import token_label, which_heads
+from attn_cli.views.drawing.palette import lit
 from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.drawing.segments import blocks_of
 
+_MARK = (255, 79, 216)  # around the patch under the cursor
 _OTHERS = 3  # how many keys outside the image are named
 
 
@@ -74,6 +79,22 @@ def image_map(values: np.ndarray, grid: ImageGrid, kind: str, title: str, report
         image=True,
         below=report.prompts[0].picture if len(report.prompts) == 1 else None,
     )
+
+
+def half_blocks(
+    picture: np.ndarray, levels: np.ndarray, side: int, marked: Sequence[int], screen: Screen
+) -> list[list[Segment]]:
+    """The picture in the light of its patches' levels `[rows, columns]`, in half blocks, `side` for a patch's side."""
+    shape = (side * len(levels) + side * len(levels) % 2, side * levels.shape[1])
+    places = [np.arange(size) * pixels // size for size, pixels in zip(shape, picture.shape, strict=False)]
+    pixels = lit(picture[np.ix_(*places)], levels**1.6, paper=screen.light)  # bent by the scale already
+    if marked:
+        top, left = (side * at for at in marked)
+        patch = pixels[top : top + side, left : left + side]
+        patch[0] = patch[-1] = patch[:, 0] = patch[:, -1] = _MARK
+    pairs = np.concatenate([pixels[::2], pixels[1::2]], axis=2).tolist()
+    colors = [[(Color.from_rgb(*pair[:3]), Color.from_rgb(*pair[3:])) for pair in line] for line in pairs]
+    return [[Segment("▀", Style.from_color(*pair)) for pair in line] for line in colors]
 
 
 def _rest(weights: np.ndarray, grids: Sequence[ImageGrid], keys: Sequence[Token], screen: Screen) -> Text:

@@ -133,10 +133,14 @@ def color_at(index: int, colors: str, depth: str) -> Color:
 @cache
 def _style(index: int, colors: str, depth: str) -> Style:
     color = color_at(index, colors, depth)
-    parts = [part / 255 for part in color.get_truecolor()]
+    return Style(color=_DARK if is_light(color.get_truecolor()) else _LIGHT, bgcolor=color)
+
+
+def is_light(color: Sequence[int]) -> bool:
+    """True where black is read better than white on a colour, 0 to 255 (WCAG's luminance)."""
+    parts = [part / 255 for part in color]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return Style(color=_DARK if luminance > 0.179 else _LIGHT, bgcolor=color)
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] > 0.179
 
 
 @cache

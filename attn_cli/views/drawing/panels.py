@@ -184,9 +184,7 @@ def texts(sheet: Sheet, drawn: Sequence[ColoredText]) -> None:
         levels = ramp.levels(each.values[None])
         shown = figure.colors(levels, ramp)[0]
         tokens = each.tokens if each.text is not None else [replace(token, start=None) for token in each.tokens]
-        layout = layout_of(
-            tokens, each.text or "", int(room), [], lambda text: sheet.length(_shown(text), _LETTERS) + 1
-        )
+        layout = layout_of(tokens, each.text or "", int(room), lambda text: sheet.length(_shown(text), _LETTERS) + 1)
         for line in layout.lines:
             for token, x, text, width in line:
                 if token >= 0:

@@ -70,15 +70,10 @@ def gaps(tokens: Sequence[Token], text: str | None) -> Iterator[str]:
         end = max(end, token.end)
 
 
-def layout_of(
-    tokens: Sequence[Token], text: str, width: int, suffixes: Sequence[str], measure: Callable[[str], Any] = cell_len
-) -> TextLayout:
+def layout_of(tokens: Sequence[Token], text: str, width: int, measure: Callable[[str], Any] = cell_len) -> TextLayout:
     """Lay out `tokens`, whose offsets are into `text`, in lines of `width` columns, or in the unit of `measure`."""
     later = later_pieces(tokens)
-    shown = [
-        LATER_PIECE if later[at] else _shown(token) + (suffixes[at] if suffixes else "")
-        for at, token in enumerate(tokens)
-    ]
+    shown = [LATER_PIECE if is_later else _shown(token) for token, is_later in zip(tokens, later, strict=True)]
     words = _word_widths(tokens, shown, measure)
     lines: list[list[TokenPiece]] = [[]]
     column = 0

@@ -47,10 +47,9 @@ class Contents:
         self._texts: dict[tuple[Token, ...], dict[str, Any]] = {}
         does = {(each.place, at): _does(kind, perhaps) for each, at, kind, perhaps, _ in kinds_by_head(summaries)}
         layers = [self._layer(layer) for layer in recording.layers]  # masks first: browsers align whole numbers
-        for layer, heads in zip(layers, accumulate((each.h for each in recording.layers), initial=0), strict=False):
-            layer["line"] = _LINES + heads
-        for layer, summary in zip(layers, summaries, strict=True):
-            layer["does"] = [does.get((summary.place, at), {"words": ""}) for at in range(len(layer["heads"]))]
+        lines = accumulate((each.h for each in recording.layers), initial=_LINES)
+        for layer, each, line in zip(layers, recording.layers, lines, strict=False):
+            layer |= {"line": line, "does": [does.get((each.place, at), {"words": ""}) for at in range(each.h)]}
         for out in outs:
             layers[out.call]["does"][out.at] |= {"words": out.sentence, "cell": _cell(out)}
         story = [*(list(linked_lines(recording)) or [[{"text": title(recording)}]])]
@@ -102,7 +101,8 @@ class Contents:
 
     def _picture(self, picture: np.ndarray) -> list[int]:
         step = -(-max(picture.shape) // _PICTURE)
-        return [self._place(picture[::step, ::step].tobytes()), *picture[::step, ::step].shape[:2]]
+        shown = np.insert(picture[::step, ::step], 3, 255, axis=2)  # nothing of it is seen through
+        return [self._place(shown.tobytes()), *shown.shape[:2]]
 
     def _place(self, data: bytes) -> int:
         if data not in self._places:

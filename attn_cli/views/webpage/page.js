@@ -217,13 +217,11 @@ function layOut() {
 
 // A box with the image as the model read it behind a grid, into whose cells the tokens of `rows` come.
 function pictureFrame(rows) {
-  const [place, height, width] = page.picture, canvas = made("canvas", { width, height }), pixels = new Uint8ClampedArray(4 * width * height);
-  new Uint8Array(arrays, place, 3 * width * height).forEach((part, i) => (pixels[4 * Math.floor(i / 3) + (i % 3)] = part));
-  for (let alpha = 3; alpha < pixels.length; alpha += 4) pixels[alpha] = 255;
+  const [place, height, width] = page.picture, canvas = made("canvas", { width, height });
+  const pixels = new Uint8ClampedArray(arrays, place, 4 * width * height);
   canvas.getContext("2d").putImageData(new ImageData(pixels, width, height), 0, 0);
   const frame = made("div", { className: "picture", role: "group", ariaLabel: "The image" }, canvas);
-  frame.style.gridTemplateColumns = `repeat(${rows[0].length}, 1fr)`;
-  frame.style.aspectRatio = `${width} / ${height}`;
+  Object.assign(frame.style, { gridTemplateColumns: `repeat(${rows[0].length}, 1fr)`, aspectRatio: `${width} / ${height}` });
   return frame;
 }
 

@@ -18,10 +18,10 @@ from tests.explore.recordings import prompt_of
 from tests.program import attn
 
 
-@given(st.integers(1, 60), st.integers(8, 90), st.booleans(), st.booleans())
-def test_every_token_stands_in_its_place(count: int, width: int, special: bool, shares: bool) -> None:
+@given(st.integers(1, 60), st.integers(8, 90), st.booleans())
+def test_every_token_stands_in_its_place(count: int, width: int, special: bool) -> None:
     prompt = prompt_of(count, special=special)
-    layout = layout_of(prompt.tokens, prompt.text, width, ["·05"] * count if shares else [])
+    layout = layout_of(prompt.tokens, prompt.text, width)
     pieces = [piece for line in layout.lines for piece in line]
     assert [piece.token for piece in pieces if piece.token >= 0] == list(range(count))
     for line in layout.lines:
@@ -40,7 +40,7 @@ def test_line_breaks_stay_and_blanks_are_seen() -> None:
     tokens = [Token(0, "a", start=0, end=1), Token(1, "b", start=2, end=3), Token(2, "\n", start=3, end=4),
               Token(3, "\n", start=4, end=5), Token(4, "c", start=5, end=6), Token(5, "  ", start=6, end=8),
               Token(6, "d", start=8, end=9)]  # fmt: skip
-    layout = layout_of(tokens, text, 40, [])
+    layout = layout_of(tokens, text, 40)
     assert ["".join(piece.text for piece in line) for line in layout.lines] == ["a b␊", "␊", "c␣␣d"]
     assert layout.neighbour(1, 1) == 3
     assert layout.neighbour(4, -1) == 3
@@ -52,7 +52,7 @@ def test_words_of_several_tokens_stay_on_a_line() -> None:
     tokens = [Token(at, text[start:end], start=start, end=end) for at, (start, end) in enumerate(places)]
 
     def lines(width: int) -> list[str]:
-        return ["".join(piece.text for piece in line).strip() for line in layout_of(tokens, text, width, []).lines]
+        return ["".join(piece.text for piece in line).strip() for line in layout_of(tokens, text, width).lines]
 
     assert lines(12) == ["in", "Bracamonte,", "or so"]
     assert lines(8) == ["in Braca", "monte,", "or so"]  # a word that is longer than a line
