@@ -217,12 +217,9 @@ class Scene:
 
     def row(self, view: Viewpoint) -> np.ndarray:
         """The weights of the cursor's query `[m]`, or with `by_column` those on its key `[n]`; NaN where masked."""
-        grid = self.grid(view)
-        if view.by_column:
-            row: np.ndarray = grid.cells(slice(0, len(grid.layer.queries)), slice(view.key, view.key + 1))[:, 0]
-        else:
-            row = grid.cells(slice(view.query, view.query + 1), slice(0, len(grid.layer.keys)))[0]
-        return row
+        (n, m), rows, keys = self.size(view), slice(view.query, view.query + 1), slice(view.key, view.key + 1)
+        places = (slice(0, n), keys) if view.by_column else (rows, slice(0, m))
+        return self.grid(view).cells(*places).ravel()
 
     def heaviest(self, view: Viewpoint, count: int) -> np.ndarray:
         """The indices of the `count` largest weights of the cursor's query (or key)."""

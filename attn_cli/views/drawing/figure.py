@@ -109,9 +109,9 @@ class Sheet:
         self.page.add_patch(self.library.patches.Rectangle((left, self.top), width, height, **look))
 
     def color_bar(
-        self, top: float, height: float, ramp: Ramp, name: str = "", picture: np.ndarray | None = None
+        self, top: float, height: float, ramp: Ramp, title: str = "", picture: np.ndarray | None = None
     ) -> None:
-        """The scale of colours at the right, with three numbers and a name; on a picture its strongest colour fades."""
+        """The scale of a title's numbers at the right, with three of them; a picture's fades its strongest colour."""
         levels = np.linspace(1, 0, 64)[:, None]
         axes = self.axes(self.width - BAR + 8, top, 6, height)
         pixels = np.zeros((1, 3), int) if picture is None else picture.reshape(-1, 3).astype(int)
@@ -123,6 +123,7 @@ class Sheet:
         axes.set(xticks=[], yticks=(0, 0.5, 1), yticklabels=[f"{value:.2g}".replace("-", "−") for value in values])
         axes.yaxis.tick_right()
         axes.yaxis.set_label_position("right")
+        name = next((one for one in ("weight", "score") if f"· {one}s" in title), "")
         axes.set_ylabel(name, labelpad=1, color=FAINT)
 
     def saved(self, format: str) -> bytes:

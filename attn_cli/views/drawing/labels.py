@@ -30,7 +30,6 @@ _LOOKS = {  # letters and colours: heads that find content stand out, those of a
     "window": ("w", "#f0e442"),
     "uniform": ("u", "#faf3b0"),
 }
-_WHITE = "#ffffff"
 # What a query does with its keys, by the measure that ranks them.
 READS = {"weight": "attends to", "value": "reads from", "output": "gets its output from"}
 
@@ -134,5 +133,5 @@ def rule_words(summary: Summary, *, scale: bool = True) -> str:
 
 def look_of(perhaps: bool, kind: Kind) -> tuple[str, str]:
     """The letter and the colour of a kind of head in maps of heads; white where few rows tell."""
-    letter, color = _LOOKS.get(kind.name, ("", _WHITE))
-    return (f"{letter}?", _WHITE) if perhaps else (letter, color)
+    letter, color = _LOOKS.get(kind.name, ("", "#ffffff"))
+    return (f"{letter}?", "#ffffff") if perhaps else (letter, color)

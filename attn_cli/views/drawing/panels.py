@@ -25,6 +25,7 @@ _LOW = 15.0  # points of a row that is no query
 _LETTERS, _LINE = 7.5, 11.0  # of a text, and from line to line
 _HEAVIEST, _LEAST_NAMED = 5, 0.0005  # tokens named below a text, and the least weight of one
 SERIES = (("#2a4f96", "o"), ("#d55e00", "s"), ("#009e73", "^"), ("#8a4f9e", "D"))  # colours and marks of texts
+_ARROW = {"arrowstyle": "->", "linewidth": 0.5, "mutation_scale": 6, "shrinkA": 2, "shrinkB": 2, "alpha": 0.6}
 _LED = 8.0  # points between a point and its word, from where on a line leads to it
 _AROUND = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))  # a point, where its word may stand
 
@@ -74,7 +75,7 @@ def maps(sheet: Sheet, drawn: Sequence[HeatMap], looks: Looks | None = None) -> 
     sheet.top = lowest + 2
     sheet.note(" · ".join(words), left, sheet.width - left)
     if not looks:
-        sheet.color_bar(first, bar, ramp, _number_in(drawn[0].title), drawn[0].below)
+        sheet.color_bar(first, bar, ramp, drawn[0].title, drawn[0].below)
 
 
 def _sides(drawn: HeatMap, width: float) -> tuple[float, float]:
@@ -155,10 +156,6 @@ def _numbers(axes: Any, values: np.ndarray, shown: np.ndarray, cell: tuple[float
         axes.text(column, row, text, fontsize=size, **look)
 
 
-def _number_in(title: str) -> str:
-    return next((one for one in ("weight", "score") if f"· {one}s" in title), "")
-
-
 def number_text(value: float, digits: int) -> str:
     """A number as short as cells have room for.
 
@@ -196,7 +193,7 @@ def texts(sheet: Sheet, drawn: Sequence[ColoredText]) -> None:
             named.pop()
         sheet.note(" · ".join(named), 0, room)
     sheet.top = max(sheet.top, first + 3 * _LINE + 4)
-    sheet.color_bar(first, max(min(sheet.top - first - 12, 90.0), 3 * _LINE), ramp, _number_in(drawn[0].title))
+    sheet.color_bar(first, max(min(sheet.top - first - 12, 90.0), 3 * _LINE), ramp, drawn[0].title)
 
 
 def _shown(text: str) -> str:
@@ -260,16 +257,7 @@ def points(sheet: Sheet, words: Sequence[str], texts: Sequence[int], ways: np.nd
     crossed, taken = ([(x - 1.5, y - 1.5, x + 1.5, y + 1.5) for x, y in places] for places in (along, along[23::24]))
     for word, text, way, (_, after) in zip(words, texts, ways, on_page, strict=True):
         color, mark = SERIES[text % len(SERIES)]
-        arrow = {
-            "arrowstyle": "->",
-            "color": color,
-            "linewidth": 0.5,
-            "mutation_scale": 6,
-            "shrinkA": 2,
-            "shrinkB": 2,
-            "alpha": 0.6,
-        }
-        axes.annotate("", way[1], way[0], arrowprops=arrow)
+        axes.annotate("", way[1], way[0], arrowprops={**_ARROW, "color": color})
         axes.scatter(*way.T, 10, ["white", color], marker=mark, edgecolors=color, linewidths=0.6, zorder=3)
         shown = drawable(figure.written(word))
         long = sheet.length(shown, LABEL)

@@ -148,8 +148,7 @@ function drawMatrix() {
   }
   $("map").style.gridTemplateColumns = `max-content repeat(${keys}, minmax(0, ${keys > NEAR ? 18 : 34}px))`;
   $("map").replaceChildren(...items);
-  $("half").textContent = Number((grid.high / 4).toPrecision(2));
-  $("most").textContent = Number(grid.high.toPrecision(2));
+  $("most").textContent = `${Number(grid.high.toPrecision(2))}, ${Number((grid.high / 4).toPrecision(2))} in the middle`;
   $("near").hidden = Math.max(cells.n, cells.m) <= NEAR;
   $("size").textContent = lines[layer().line + look.head]
     ? `${cells.n} x ${cells.m}, rows are queries · ${layer().rule}${isWhole ? "" : ` · largest of ${a} x ${b}`}`

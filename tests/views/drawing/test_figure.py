@@ -31,6 +31,7 @@ from attn_cli.views.screens import render
 from attn_cli.views.writers.page import PAGE
 from tests.explore.recordings import prompt_of, recording
 from tests.program import attn, refused
+from tests.real_models import SMOL
 from tests.views.test_golden import GoldenScreen
 
 NAMES = ["a", "river", "bank"]
@@ -157,6 +158,14 @@ def test_commands_on_several_texts_have_figures(command: str) -> None:
     run = attn(command, "river bank", "bank loan", "-f", "svg")
     texts = [each.text for each in ElementTree.fromstring(run.text).iter() if each.text]
     assert {"river", "loan"} < set(texts) and texts.count("bank") == 2
+
+
+def test_top_draws_the_row_that_predicts_and_names_what_no_font_has() -> None:
+    with mock.patch.object(figure, "_font_with", lambda letter: ""):
+        run = attn("top", "the cat 日 sat", "-m", SMOL, "-H", "8.1", "-f", "svg")
+    assert run.code == 0 and run.text.count("attends to") == 1 and "sat attends to" in run.text
+    assert "no font here has 日: " in run.errors
+    refused(attn("plane", "bank", "-f", "svg"), 2, "these points lie on one line")
 
 
 def test_bars_are_as_long_as_their_numbers() -> None:

@@ -100,9 +100,8 @@ def test_without_room_the_heads_that_spread_most_are_left_out() -> None:
     smallest = len(whole) - sum(map(len, lines_of(whole)[2:]))
     page = page_html(recording, smallest + 16_000)
     told, there = document(page), np.array([bool(head) for head in lines_of(page)[2:]])
-    named = {
-        12 * at + head for at, of in enumerate(told["layers"]) for head, x in enumerate(of["does"]) if "cell" in x
-    } | {0}
+    does = (each for layer in told["layers"] for each in layer["does"])
+    named = {0} | {at for at, each in enumerate(does) if "cell" in each}
     assert np.count_nonzero(~there) > 0 and there[[*named]].all()
     spread = np.concatenate([layer.statistics["entropy_bits"] for layer in recording.layers])
     order = [at for at in np.argsort(spread) if at not in named]

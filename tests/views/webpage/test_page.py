@@ -296,29 +296,19 @@ def test_the_page_opens_at_the_head_that_stands_out_and_says_what_it_does(browse
 
 
 ROWS, COLUMNS, PATCH = 5, 6, 40
-HEIGHT, WIDTH = ROWS * PATCH, COLUMNS * PATCH
 
 
-def patches(first: int = 0) -> list[Token]:
-    return [
-        Token(first + at, f"r{row},c{column}", row=row, column=column)
-        for at, (row, column) in enumerate(product(range(ROWS), range(COLUMNS)))
-    ]
-
-
-def image() -> np.ndarray:
-    return np.full((HEIGHT, WIDTH, 3), (200, 128, 60), np.uint8)
-
-
-def seen(picture: np.ndarray | None) -> Recording:
-    words = tokens_of(TEXT, special=False)
-    tokens = (*patches(), *(replace(token, index=token.index + ROWS * COLUMNS) for token in words))
-    layers = [layer_of(number, tokens, rule=masked(CAUSAL)) for number in range(2)]
-    return recording_of(*layers, prompt=Prompt(TEXT, tokens, files={"image": "cat.png"}, picture=picture))
+def seen() -> Recording:
+    places = product(range(ROWS), range(COLUMNS))
+    patches = [Token(at, f"r{row},c{column}", row=row, column=column) for at, (row, column) in enumerate(places)]
+    words = (replace(token, index=token.index + len(patches)) for token in tokens_of(TEXT, special=False))
+    layer = layer_of(0, (*patches, *words), rule=masked(CAUSAL))
+    picture = np.full((ROWS * PATCH, COLUMNS * PATCH, 3), (200, 128, 60), np.uint8)
+    return recording_of(layer, prompt=Prompt(TEXT, layer.queries, files={"image": "cat.png"}, picture=picture))
 
 
 def test_a_click_on_a_word_lights_the_whole_image_by_its_weights(browser: Browser, tmp_path: Path) -> None:
-    recording = seen(image())
+    recording = seen()
     browser.open(page_html(recording), tmp_path)
     browser.requests()
     browser.run("follow('#l0h3q40')")
