@@ -51,10 +51,10 @@ def _beside_image(
 def pointed(scene: Scene, view: Viewpoint, size: Size, x: int, y: int) -> Viewpoint | None:
     """The viewpoint on the token at column x and line y of the pane (text or table); None without one."""
     text_lines, table_lines = scene.text_lines(view)
+    token = scene.layout(view).token_at(_first_line(scene, view) + y - 1, x) if 0 < y <= text_lines else None
     if (image := scene.patches(view)) is not None and x < image[1] * image[0].shape[1]:
         row = 2 * (y - 1) // image[1]
-        return view.with_partner(int(image[0][row, x // image[1]])) if 0 <= row < len(image[0]) else None
-    token = scene.layout(view).token_at(_first_line(scene, view) + y - 1, x) if 0 < y <= text_lines else None
+        token = int(image[0][row, x // image[1]]) if 0 <= row < len(image[0]) else view.subject
     if token is not None:
         return scene.on_heaviest(view.with_subject(token)) if scene.same_tokens(view) else view.with_partner(token)
     places = scene.heaviest(view, table_lines)

@@ -7,10 +7,8 @@ from math import isfinite
 
 import numpy as np
 from rich.cells import cell_len
-from rich.color import Color
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
-from rich.style import Style
 
 from attn_cli.text import visible
 from attn_cli.views.drawing.cells import BOLD, DIM, fit, fit_right, joined, packed
@@ -19,12 +17,12 @@ from attn_cli.views.drawing.palette import (
     SHADES,
     Ramp,
     background,
-    color_at,
     foreground,
     ramp_for,
     shade,
 )
 from attn_cli.views.drawing.screen import TALLEST, Screen, label_columns
+from attn_cli.views.drawing.segments import MASKED_STEP, half_cell, steps_of
 
 ZEROS_MARKED = ("weights", "change")  # kinds of which a 0 is a mark, so that the other numbers stand out
 
@@ -232,24 +230,16 @@ class HeatMap:
 
     def _halved(self) -> list[list[Segment]]:
         """Two matrix rows to a line: the upper half block's foreground and background are one cell each."""
-        lines = []
+        lines, steps = list[list[Segment]](), steps_of(self._levels)
         labels = self._labels[::2] if self.block[0] == 1 else self._labels
         for top, label in zip(range(0, self.values.shape[0], 2), labels, strict=True):
-            below = self._levels[top + 1] if top + 1 < len(self._levels) else np.full(self.values.shape[1], np.nan)
-            pairs = zip(self._levels[top].tolist(), below.tolist(), strict=True)
-            line = [self._half(upper, lower) for upper, lower in pairs]
+            below = steps[top + 1] if top + 1 < len(steps) else np.full(steps.shape[1], MASKED_STEP)
+            pairs = zip(steps[top].tolist(), below.tolist(), strict=True)
+            line = [Segment(*half_cell(upper, lower, self._ramp, self.screen)) for upper, lower in pairs]
             if self._sink is not None:
                 line[self._sink] = Segment("▒", DIM)
             lines.append([*line, self._label(label)])
         return lines
-
-    def _half(self, upper: float, lower: float) -> Segment:
-        if upper != upper:
-            return Segment("▄", Style(color=self._color(lower))) if lower == lower else Segment(" ")
-        return Segment("▀", Style(color=self._color(upper), bgcolor=self._color(lower)))
-
-    def _color(self, level: float) -> Color | None:
-        return None if level != level else color_at(round(level * 255), self._ramp.colors, self.screen.depth)
 
     def _label(self, label: str) -> Segment:
         return Segment(" " + fit(label, self._label_width).rstrip())

@@ -86,7 +86,7 @@ class Contents:
             "rule": visible(str(layer.rule.mask)),
             "softmax": layer.rule.softmax,
             "sink": layer.rule.sink is not None,
-            "numbers": {name: _rounded(values) for name, values in layer.statistics.items()},
+            "numbers": {name: np.round(x.astype(float), 4).tolist() for name, x in layer.statistics.items()},
         }
 
     def _mask(self, layer: RecordedLayer) -> int:
@@ -194,7 +194,3 @@ def _statistics(layers: Sequence[RecordedLayer]) -> list[dict[str, Any]]:
         for statistic in STATISTICS
         if any(np.isfinite(layer.statistics.get(statistic.name, np.nan)).any() for layer in layers)
     ]
-
-
-def _rounded(values: np.ndarray) -> list[float | None]:
-    return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values.tolist()]
