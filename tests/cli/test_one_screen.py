@@ -82,8 +82,7 @@ def test_all_faces_name_the_same_heads(tmp_path: Path, monkeypatch: pytest.Monke
     place = brings["layer"], brings["head"]  # every layer is recorded, with all its heads
     assert page["start"] == [opening.at, opening.head, opening.query, opening.key]
     assert (opening.at, opening.head, opening.key) == (*place, brings["key"])
-    found = {tuple(does["cell"][:2]) for layer in page["layers"] for does in layer["does"] if "cell" in does}
-    assert found == {out[:2] for out in outs}
+    assert {tuple(x["cell"][:2]) for of in page["layers"] for x in of["does"] if "cell" in x} == {x[:2] for x in outs}
 
 
 def named(heads: list[dict]) -> dict[str, set[tuple[int, int]]]:  # type: ignore[type-arg]

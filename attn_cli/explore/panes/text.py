@@ -1,7 +1,5 @@
 """The text itself, each token coloured by what the token under the cursor gives it, or by what it gives that one."""
 
-from itertools import zip_longest
-
 import numpy as np
 from rich.segment import Segment
 from rich.style import Style
@@ -44,8 +42,9 @@ def _beside_image(
     assert scene.recording.prompt.picture is not None
     marked = np.argwhere(patches == view.partner)[:1].ravel().tolist()
     image = half_blocks(scene.recording.prompt.picture, levels, side, marked, scene.screen)
-    blank = [Segment(" " * (side * patches.shape[1]))]
-    return [[*(lit or blank), Segment("  "), *(text or [])] for lit, text in zip_longest(image, lines)]
+    blank, height = [Segment(" " * (side * patches.shape[1]))], max(len(image), len(lines))
+    pairs = zip(filled(image, height), filled(lines, height), strict=True)
+    return [[*(lit or blank), Segment("  "), *text] for lit, text in pairs]
 
 
 def pointed(scene: Scene, view: Viewpoint, size: Size, x: int, y: int) -> Viewpoint | None:
