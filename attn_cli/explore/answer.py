@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
-import numpy as np
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -12,36 +10,21 @@ from rich.style import Style
 from attn_cli.explore.panes.lines import CURSOR, Line, line
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
-from attn_cli.summaries.told.story import Row, Story, main_head, needed, readers, recorded_cell
-from attn_cli.views.answers.story import answer_words, word_label
+from attn_cli.summaries.told.story import main_head
+from attn_cli.views.answers.story import answer_words
 from attn_cli.views.drawing.cells import BOLD, DIM
 from attn_cli.views.drawing.image import whole_row
 
-_MOST = 3  # words
-_LEAST_SHARE = 0.1  # of the largest effect, of a word that is shown
 _LONGEST = 20  # characters of what was generated
-
-
-class NeededWord(NamedTuple):
-    """A word that the answer needs, the head that brings it, and the viewpoint on its weight on the word."""
-
-    word: str
-    head: str
-    view: Viewpoint
-
-
-def needed_words(scene: Scene) -> list[NeededWord]:
-    """The words without which the answer is less likely, the most needed first, that a head brings."""
-    return [] if scene.story is None else list(_needed(scene, scene.story))
 
 
 def opening(scene: Scene) -> Viewpoint:
     """Where to begin: at the head that brings the word needed most, at the clearest of a kind, or at the last row."""
-    story, first = scene.story, next(iter(needed_words(scene)), None)
+    story, first = scene.story, next(iter(scene.needed), None)
     if first is not None:
         return first.view
     head = None if story is None else main_head(story)
-    if story is not None and head is not None and (view := _on_head(scene, story, head)) is not None:
+    if story is not None and head is not None and (view := scene.on_head(story, head)) is not None:
         return view
     is_quick = scene.is_judged or scene.is_quickly_judged
     out = next(iter(scene.judge().outs if is_quick else ()), None)
@@ -54,34 +37,9 @@ def opening(scene: Scene) -> Viewpoint:
     return scene.on_heaviest(replace(view, query=row)) if is_quick else replace(view, query=row)
 
 
-def _needed(scene: Scene, story: Story) -> Iterator[NeededWord]:
-    words = needed(story["words"])
-    words = [word for word in words if not word["name"].startswith("generated")] or words
-    for word in words[:_MOST]:
-        head = next(iter(readers(story, word)), word if "layer" in word else None)
-        if head is None or word["bits"] > _LEAST_SHARE * words[0]["bits"]:
-            continue
-        view = _on_head(scene, story, head)
-        if view is not None:
-            yield NeededWord(word_label(word, story), scene.head_label(view.at, view.head), view)
-
-
-def _on_head(scene: Scene, story: Story, head: Row) -> Viewpoint | None:
-    """The viewpoint on a head at the row that predicts, of several that from which it attends to a key most."""
-    cell = recorded_cell(scene.recording, story, head)
-    if cell is None:
-        return None
-    at, number, row, key = cell
-    layer, rows = scene.recording.layers[at], [row for row in story["rows"] if row < scene.recording.layers[at].n]
-    if layer.is_kept and story["generated"]:
-        weights = layer.weights(number, np.array(rows), slice(key, key + 1))
-        row = rows[int(weights.argmax())]
-    return Viewpoint(at=at, head=number, query=row, key=key)
-
-
 def draw_answer(scene: Scene, view: Viewpoint, width: int) -> Line:
     """The first line of the screen; the style of a word or head has the word's number as `word`."""
-    story, words = scene.story, needed_words(scene)
+    story, words = scene.story, scene.needed
     if story is None:
         return line(" ".join(scene.recording.prompt.text.split()), width, BOLD)
     lead = answer_words(story, scene.recording.prompt, _LONGEST)

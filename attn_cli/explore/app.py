@@ -22,12 +22,12 @@ from textual.geometry import Region as Area
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Footer, Input, Label
+from textual.widgets import Footer, Label, TextArea
 from threadpoolctl import ThreadpoolController
 
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.explore import displays, moves  # noqa: F401 (functions of both are commands)
-from attn_cli.explore.answer import draw_answer, needed_words, opening
+from attn_cli.explore.answer import draw_answer, opening
 from attn_cli.explore.command_line import LineOrigin, command_words, figure_words
 from attn_cli.explore.commands import COMMANDS, Command, command_of, why_dead
 from attn_cli.explore.panes import cell, heads, matrix, text
@@ -48,7 +48,6 @@ _KEPT = 200  # viewpoints
 _DRAWN = {"heads": heads, "matrix": matrix, "text": text, "cell": cell}
 _OF_EVERYTHING = (".attn", ".html", ".htm")
 _FIGURES = (".svg", ".png", ".pdf")
-_LINE_END = "␊"  # in a line that is typed
 Result = TypeVar("Result")
 
 
@@ -90,16 +89,23 @@ class Lines(Widget):
         return Strip(padded(self.lines[y] if y < len(self.lines) else [], width), width)
 
 
-class Entry(Input):
-    """The line that is typed; line ends of a text are seen in it as a mark."""
+class Entry(TextArea):
+    """What is typed, on as many lines as it takes; Enter hands it over, and line ends are pasted alone."""
 
-    BINDINGS: ClassVar[list[Any]] = [Binding("escape", "app.leave", show=False)]
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("escape", "app.leave", show=False),
+        Binding("enter", "app.submit", show=False, priority=True),
+        Binding("ctrl+u", "empty", show=False),
+    ]
+
+    def action_empty(self) -> None:
+        """Begin anew."""
+        self.text = ""
 
     def on_paste(self, event: events.Paste) -> None:
-        """Insert pasted text whole, with its line ends."""
-        event.prevent_default()
+        """Leave what can't be shown out of what is pasted, before it is."""
         event.stop()
-        self.insert_text_at_cursor(_on_one_line(event.text))
+        event.text = "".join(character for character in event.text if character == "\n" or character.isprintable())
 
 
 class Keys(Provider):
@@ -182,9 +188,10 @@ class Explorer(App[int], inherit_bindings=False):
     Screen { background: ansi_default; overflow: hidden; }
     #answer, #message { height: 1; }
     #message, #entry { dock: bottom; height: 1; }
+    #entry { height: auto; max-height: 50%; }
     #upper { height: auto; }
     #prompt { width: auto; }
-    #line { width: 1fr; }
+    #line { width: 1fr; height: auto; max-height: 100%; padding: 0; background: ansi_default; color: ansi_default; }
     Footer.-compact FooterKey { margin: 0 2 0 0; }
     Footer, FooterKey { background: ansi_default; color: ansi_default; }
     FooterKey .footer-key--key { text-style: bold; color: ansi_default; background: ansi_default; }
@@ -205,7 +212,7 @@ class Explorer(App[int], inherit_bindings=False):
         self.panes = {pane: Lines(pane) for pane in PANES}
         self.upper, self.entry = Horizontal(id="upper"), Horizontal(id="entry")
         self.prompt = Label(id="prompt", markup=False)
-        self.line = Entry(id="line", compact=True, select_on_focus=False)
+        self.line = Entry(id="line", compact=True, highlight_cursor_line=False)
         self.footer = FittingFooter(compact=True)
         self._moved = False
         self._then: Callable[[str], None] = self._read
@@ -376,7 +383,7 @@ class Explorer(App[int], inherit_bindings=False):
         """Move the cursor to what was clicked; a second click there opens it."""
         name, scene = event.widget.id if event.widget is not None else None, self.scene
         if (word := event.style.meta.get("word")) is not None:
-            self._guarded(lambda: self._stand(moves.at_needed(self.view, needed_words(scene)[word])))
+            self._guarded(lambda: self._stand(moves.at_needed(self.view, scene.needed[word])))
         elif name in PANES:
             view = replace(self.view, pane=name)
             clicked = _DRAWN[name].pointed(scene, view, scene.sizes(self.view)[name], event.x, event.y)
@@ -408,7 +415,8 @@ class Explorer(App[int], inherit_bindings=False):
         """Let a line be typed after a prompt, and hand it to `then`."""
         self._then = then
         self.prompt.update(prompt)
-        self.line.value, self.line.cursor_position = text, len(text)
+        self.line.text = text
+        self.line.move_cursor(self.line.document.end)
         self.entry.display = True
         self.screen.set_focus(self.line)
 
@@ -418,11 +426,12 @@ class Explorer(App[int], inherit_bindings=False):
         self.screen.set_focus(None)
         self.redraw()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
+    def action_submit(self) -> None:
         """Do what was typed."""
+        typed = self.line.text.removesuffix("\n")
         self.action_leave()
-        if event.value:
-            self._guarded(lambda: self._then(event.value))
+        if typed:
+            self._guarded(lambda: self._then(typed))
 
     # Tasks, by the names of their commands
 
@@ -456,7 +465,7 @@ class Explorer(App[int], inherit_bindings=False):
         text = self.scene.recording.prompt.text
         if not text.replace("\n", "").isprintable():
             raise InputError("this text has characters that a line can't show: attn explore --file reads it")
-        self.ask("text ", lambda words: self._read(words.replace(_LINE_END, "\n")), _on_one_line(text))
+        self.ask("text ", self._read, text)
 
     def _do_copy(self) -> None:
         self.message = command_line(command_words(self.outside.origin, self.scene, self.view))
@@ -590,8 +599,3 @@ def _products_on_one_core() -> AbstractContextManager[object]:
 
 def _columns(key: Widget) -> int:
     return len(f"{getattr(key, 'key_display', '')} {getattr(key, 'description', '')}  ")
-
-
-def _on_one_line(text: str) -> str:
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").replace("\n", _LINE_END)
-    return "".join(character for character in lines if character.isprintable())

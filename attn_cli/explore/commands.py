@@ -52,13 +52,11 @@ def why_dead(key: str, character: str | None) -> str:
     """The message for a key that does nothing in a pane: where it does something, or that no command has it."""
     name = character if character and character.isprintable() else key
     other = next((each for each in COMMANDS if {character, key} & set(each.keys)), None)
-    return f"no command has the key {name}: ? lists them" if other is None else f"{name} {_where(other)}"
+    if other is None:
+        return f"no command has the key {name}: ? lists them"
+    return f"{name} is for {' and '.join(f'{_PANES[pane]} ({PANES.index(pane) + 1})' for pane in other.panes)}"
 
 
 def command_of(key: str, pane: str) -> Command | None:
     """The command that a key runs in a pane; None where it runs none."""
     return next((each for each in COMMANDS if key in each.keys and pane in each.panes), None)
-
-
-def _where(command: Command) -> str:
-    return f"is for {' and '.join(f'{_PANES[pane]} ({PANES.index(pane) + 1})' for pane in command.panes)}"

@@ -4,9 +4,8 @@ from dataclasses import replace
 from functools import partial
 
 from attn_cli.errors import InputError
-from attn_cli.explore.answer import NeededWord, needed_words
 from attn_cli.explore.commands import HEADS, TEXT, command, row
-from attn_cli.explore.scene import Scene
+from attn_cli.explore.scene import NeededWord, Scene
 from attn_cli.explore.viewpoint import PANES, Viewpoint
 from attn_cli.summaries.standing_out import families_of
 from attn_cli.token_syntax import picked_tokens
@@ -106,7 +105,7 @@ def _same_place(scene: Scene, view: Viewpoint, at: int, head: int) -> Viewpoint:
 @command("space", hint="next word")
 def next_needed(scene: Scene, view: Viewpoint) -> Viewpoint:
     """The next word of the first line, by the head that brings it."""
-    stops = needed_words(scene)
+    stops = scene.needed
     if not stops:
         raise InputError("no word is known that the answer needs")
     places = [(stop.view.at, stop.view.head, stop.view.key) for stop in stops]

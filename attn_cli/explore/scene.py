@@ -1,6 +1,6 @@
 """The surroundings of a viewpoint: the recording, the sizes of panes, and the grid, window and layout that follow."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -19,7 +19,8 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS, Statistic
 from attn_cli.summaries.sinks import expected_sinks
 from attn_cli.summaries.standing_out import StandOut, standing_out
-from attn_cli.summaries.told.story import Story, kept_story
+from attn_cli.summaries.told.story import Row, Story, kept_story, needed, readers, recorded_cell
+from attn_cli.views.answers.story import word_label
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen, label_columns
 from attn_cli.views.drawing.text_layout import TextLayout, layout_of
@@ -29,6 +30,8 @@ TALL = (80, 34)  # from which the text is seen below the pane that has the keys
 _SHARE = 0.36  # of the columns of a wide screen, for the heads; of the lines, for the text
 _LEAST_LINES = 8  # of a screen that begins with what the model says next
 _MATRIX_LINES = 3  # title, ruler, status
+_MOST_NEEDED = 3  # words of the first line
+_LEAST_NEEDED = 0.1  # of the largest effect, of a word that is there
 _TABLE_SHARE = 0.4  # of the lines of the text pane
 MARKED_SHARE = 0.05  # tokens with so much are marked where there is no colour
 _LONGEST_TABLE = 16
@@ -49,6 +52,15 @@ class JudgedHeads(NamedTuple):
 
     summaries: tuple[Summary, ...]
     outs: list[StandOut]
+
+
+class NeededWord(NamedTuple):
+    """A word that the answer needs, the head that brings it, and the viewpoint on its weight on the word."""
+
+    word: str
+    bits: float  # that the answer loses without it
+    head: str
+    view: Viewpoint
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +105,33 @@ class Scene:
     def story(self) -> Story | None:
         """What the model says next and what it rests on, as the recording keeps it."""
         return kept_story(self.recording.told)
+
+    @cached_property
+    def needed(self) -> list[NeededWord]:
+        """The words without which the answer is less likely, the most needed first, that a head brings."""
+        return [] if self.story is None else list(self._needed(self.story))
+
+    def _needed(self, story: Story) -> Iterator[NeededWord]:
+        words = needed(story["words"])
+        words = [word for word in words if not word["name"].startswith("generated")] or words
+        for word in words[:_MOST_NEEDED]:
+            head = next(iter(readers(story, word)), word if "layer" in word else None)
+            if head is not None and word["bits"] <= _LEAST_NEEDED * words[0]["bits"]:
+                view = self.on_head(story, head)
+                if view is not None:
+                    yield NeededWord(word_label(word, story), -word["bits"], self.head_label(view.at, view.head), view)
+
+    def on_head(self, story: Story, head: Row) -> Viewpoint | None:
+        """The viewpoint on a head at the row that predicts, of several that from which it attends to a key most."""
+        cell = recorded_cell(self.recording, story, head)
+        if cell is None:
+            return None
+        at, number, row, key = cell
+        layer, rows = self.recording.layers[at], [row for row in story["rows"] if row < self.recording.layers[at].n]
+        if layer.is_kept and story["generated"]:
+            weights = layer.weights(number, np.array(rows), slice(key, key + 1))
+            row = rows[int(weights.argmax())]
+        return Viewpoint(at=at, head=number, query=row, key=key)
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
@@ -144,8 +183,13 @@ class Scene:
     def head_label(self, at: int, head: int) -> str:
         """The name of a head, by indices of layer and head: 18.6; `cross 3.0` if there is more than self-attention."""
         place = self.recording.layers[at].place
+        call = f" call {place.call}" if place.call else ""
         stream = "" if len({layer.place.stream for layer in self.recording.layers}) == 1 else f"{place.stream} "
-        return f"{stream}{place.layer}.{place.heads[head]}"
+        return f"{stream}{place.layer}.{place.heads[head]}{call}"
+
+    def title(self, view: Viewpoint) -> str:
+        """What is shown, as words: "head 15.6"."""
+        return f"head {self.head_label(view.at, view.head)}"
 
     def grid(self, view: Viewpoint) -> Grid:
         """The matrix of the head shown, perhaps without the keys at which sinks are expected."""

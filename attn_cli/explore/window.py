@@ -18,7 +18,7 @@ class CellForm(NamedTuple):
     @property
     def number(self) -> bool:
         """True if a drawn cell is wide enough for its number, and shows it."""
-        return self.columns >= _WITH_NUMBER[-1]
+        return self.columns >= _WITH_NUMBER[-1] and not self.halves
 
 
 class Space(NamedTuple):
@@ -57,6 +57,7 @@ def forms(n: int, m: int, space: Space) -> tuple[CellForm, ...]:
     """The steps of zooming into `n` queries and `m` keys: the first shows all of them, each is finer than the last."""
     wide = next((columns for columns in _WITH_NUMBER if m * columns <= space.columns and n <= space.lines), _ZOOMED)
     finest = [CellForm(1, 1, wide, False), CellForm(1, 1, 2, False), CellForm(1, 1, 1, space.halves)]
+    finest[2:2] = [CellForm(1, 1, columns, True) for columns in (3, 2) if space.halves and m * columns <= space.columns]
     for at, form in enumerate(finest):
         down, across = space.capacity(form)
         if n <= down and m <= across:

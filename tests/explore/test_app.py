@@ -253,7 +253,7 @@ def test_a_recording_opens_without_torch(file: str) -> None:
     with Terminal(command=[sys.executable, "-c", MODULES.format(file=file)]) as terminal:
         terminal.wait("toy:minilm · 4 heads by entropy (bits) · 6 tokens")
         terminal.press("2")
-        terminal.wait("layer 0 head 0 · weights")
+        terminal.wait("head 0.0 · weights")
         terminal.press("e")
         terminal.wait("a recording has no model")
         terminal.press("q")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from textual.pilot import Pilot
 
 from attn_cli.explore import pictures
-from attn_cli.explore.answer import needed_words, opening
+from attn_cli.explore.answer import opening
 from attn_cli.explore.app import Explorer
 from attn_cli.explore.panes import text
 from attn_cli.explore.panes.names import short_label
@@ -53,7 +53,7 @@ def test_screens(golden: Callable[[str, str], None]) -> None:
 def test_a_word_that_no_needed_head_brings_leads_to_the_head_that_reads_it(mary: Recording) -> None:
     (rows, story), *_ = mary.told.items()
     alone = [word | {"layer": 2, "head": 1} for word in story["words"][:1]]
-    (needed,) = needed_words(scene_of(replace(mary, told={rows: story | {"words": alone, "heads": []}})))
+    (needed,) = scene_of(replace(mary, told={rows: story | {"words": alone, "heads": []}})).needed
     assert needed.head == "2.1" and (needed.view.at, needed.view.head, needed.view.key) == (2, 1, alone[0]["key"])
 
 
@@ -64,11 +64,11 @@ def test_the_first_screen_says_what_comes_next_and_the_next_word_opens_its_head(
     app.view = app.scene.settled(opening(app.scene))
     story = app.scene.story
     assert story is not None and app.view.query == story["rows"][0] == 18
-    words = needed_words(app.scene)
+    words = app.scene.needed
     first, second = lines_of(played(app, "")), lines_of(played(again(app), " \r"))
     assert first[0].startswith('next "John" 43% · needs "Mary" 14, "John" 3')
     assert f"by {words[0].head}, {words[1].head}" in first[0] == second[0]
-    assert second[1].startswith(f"layer {words[1].head.replace('.', ' head ')} · weights")
+    assert second[1].startswith(f"head {words[1].head} · weights")
     golden("explore-first-80.txt", text_of(first) + text_of(second))
 
     async def clicks(app: Explorer, pilot: Pilot[int]) -> None:

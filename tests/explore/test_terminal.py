@@ -32,10 +32,10 @@ def test_a_walk_in_a_terminal() -> None:
     with Terminal("explore", TEXT) as terminal:
         terminal.wait("toy:minilm · 4 heads by entropy (bits) · 6 tokens", "? keys")
         terminal.press("j\r")
-        terminal.wait("layer 0 head 1 · weights · 6 x 6", "◀5 bank")
+        terminal.wait("head 0.1 · weights · 6 x 6", "◀5 bank")
         terminal.resize(40, 12)
         terminal.wait(
-            "layer 0 head 1", "5 bank -> 5 bank · weight", "? keys", until=lambda text: len(text.splitlines()) == 12
+            "head 0.1", "5 bank -> 5 bank · weight", "? keys", until=lambda text: len(text.splitlines()) == 12
         )
         terminal.resize(80, 24)
         terminal.wait("? keys", until=lambda text: len(text.splitlines()) == 24)
@@ -44,7 +44,7 @@ def test_a_walk_in_a_terminal() -> None:
         assert LEFT in terminal.log and terminal.echoes
         terminal.screen.reset()
         terminal.signal(signal.SIGCONT)
-        terminal.wait("layer 0 head 1 · weights", "? keys")
+        terminal.wait("head 0.1 · weights", "? keys")
         terminal.press("y")
         terminal.wait('attn matrix "he sat on the river bank" -l 0 -H 1 --color-scale sqrt')
         assert b"\x1b]52;c;" in terminal.log

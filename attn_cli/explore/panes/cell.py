@@ -6,7 +6,7 @@ import numpy as np
 from rich.segment import Segment
 
 from attn_cli.explore.panes.lines import Line, filled, line, parts_line
-from attn_cli.explore.panes.names import cell_line, head_name, short_label
+from attn_cli.explore.panes.names import cell_line, short_label
 from attn_cli.explore.scene import Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import Terms
@@ -22,7 +22,7 @@ def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
     layer, (width, height) = scene.layer(view), size
     terms = layer.terms(view.head, view.query, view.key)
     query, key = short_label(layer.queries, view.query), short_label(layer.keys, view.key)
-    title = [head_name(scene, view), f"query {query} -> key {key}"]
+    title = [scene.title(view), f"query {query} -> key {key}"]
     status = cell_line(scene, view, width)
     if terms.products is None:
         body = [line("the model shows its weights alone here: no queries and keys were recorded", width)]

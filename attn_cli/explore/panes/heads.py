@@ -9,14 +9,14 @@ from rich.segment import Segment
 
 from attn_cli.explore.panes.heat import heat_lines
 from attn_cli.explore.panes.lines import CURSOR, Line, filled, line, parts_line, status_line, with_ramp
-from attn_cli.explore.panes.names import head_name, short_label
+from attn_cli.explore.panes.names import short_label
 from attn_cli.explore.pictures import Picture
 from attn_cli.explore.scene import JudgedHeads, Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.explore.window import CellForm, MatrixWindow, Space, window_at
-from attn_cli.summaries.reducers.heads import Statistic
-from attn_cli.summaries.standing_out import StandOut, counts, families_of, named_kinds
+from attn_cli.summaries.standing_out import NO_KIND, StandOut, counts, families_of, named_kinds
 from attn_cli.text import counted, model_name, visible
+from attn_cli.views.answers.story import token_name
 from attn_cli.views.drawing.cells import BOLD, DIM, PLAIN
 from attn_cli.views.drawing.palette import Ramp
 
@@ -67,18 +67,18 @@ def _title(scene: Scene, view: Viewpoint, judged: JudgedHeads | None, width: int
     about = [name, counted(len(layers), "layer"), counted(heads, "head"), tokens]
     if judged is not None:
         parts = parts_line([*about, f"{len(judged.outs)} stand out"], width - 16, BOLD)
-        return with_ramp(parts, Ramp(0.0, 1.0), ("0", "1"), width, scene.screen)
-    ramp = _ramp(scene.values(statistic))
+        return with_ramp(parts, Ramp(0.0, 1.0, light=scene.screen.light), ("0", "1"), width, scene.screen)
+    ramp = _ramp(scene.values(statistic), light=scene.screen.light)
     ends = f"{ramp.low:.{statistic.digits}f}", f"{ramp.high:.{statistic.digits}f}"
     known = "no head stands out" if scene.is_judged else "looking for heads that stand out"
     parts = parts_line([name, f"{counted(heads, 'head')} by {statistic.heading}", tokens, known], width - 22, BOLD)
     return with_ramp(parts, ramp, ends, width, scene.screen)
 
 
-def _ramp(values: np.ndarray) -> Ramp:
+def _ramp(values: np.ndarray, *, light: bool) -> Ramp:
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    return Ramp(low, high if high > low else low + 1)
+    return Ramp(low, high if high > low else low + 1, light=light)
 
 
 def _map(scene: Scene, view: Viewpoint, judged: JudgedHeads | None, size: Size) -> list[Line]:
@@ -87,9 +87,12 @@ def _map(scene: Scene, view: Viewpoint, judged: JudgedHeads | None, size: Size) 
     form, heads = window.form, scene.layer(view).place.heads
     if judged is None:
         values = scene.values(scene.statistic(view))
-        ramp = _ramp(values)
+        ramp = _ramp(values, light=scene.screen.light)
     else:
-        values, ramp = np.full((max(layer.h for layer in layers), len(layers)), np.nan), Ramp(0.0, 1.0)
+        values, ramp = (
+            np.full((max(layer.h for layer in layers), len(layers)), np.nan),
+            Ramp(0.0, 1.0, light=scene.screen.light),
+        )
         for out in judged.outs:
             values[out.at, out.call] = out.weight
     picture = Picture(values[window.top : window.bottom, window.left : window.right])
@@ -132,17 +135,26 @@ def _family(heads: list[StandOut], view: Viewpoint, scene: Scene, width: int) ->
 
 
 def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list[Line]:
-    """The sentence on the head under the cursor, and the strongest of what it reads."""
+    """The sentence on the head under the cursor, and the strongest of what it reads; first the word that it brings."""
     name, outs = scene.head_label(view.at, view.head), {(out.call, out.at): out for out in judged.outs}
-    if (out := outs.get((view.at, view.head))) is None:
-        does = named_kinds(judged.summaries[view.at])[view.head].does
-        return [line(f"{name} {does}", width, BOLD), []]
+    out = outs.get((view.at, view.head))
+    kind = named_kinds(judged.summaries[view.at])[view.head]
+    word = next((word for word in scene.needed if word.head == name), None)
+    if word is not None:
+        place, layer = word.view, scene.layer(word.view)
+        reader = token_name(layer.queries[place.query])
+        gives = f": {reader} gives it {scene.row(place)[place.key]:.2f}" if layer.is_kept else ""
+        costs = f"  without it the answer loses {word.bits:.1f} bits"
+        costs += "" if kind is NO_KIND else f" · else {name} {kind.does}"
+        return [line(f"{name} brings {word.word}{gives}", width, BOLD), line(costs, width)]
+    if out is None:
+        return [line(f"{name} {kind.does}", width, BOLD), []]
     reads: Line = []
     if out.strongest is not None:
-        query, key, weight = out.strongest
+        query, key, number = out.strongest
         layer = scene.layer(view)
         names = short_label(layer.queries, query), short_label(layer.keys, key)
-        reads = line(f"strongest: query {names[0]} gives key {names[1]} {weight:.2f}", width)
+        reads = line(f"strongest: query {names[0]} gives key {names[1]} {number:.2f}", width)
         reads = [*reads, *_context(scene, view, query, width - cell_len(reads[0].text))]
     words = wrap(f"{name} {out.sentence}", max(width, 4), subsequent_indent="  ")
     return [*(line(each, width, BOLD) for each in words), reads]
@@ -164,15 +176,11 @@ def _context(scene: Scene, view: Viewpoint, query: int, room: int) -> Line:
     return [Segment("  ·  ", DIM), Segment(shown, DIM)]
 
 
-def _number(scene: Scene, statistic: Statistic, at: int, head: int) -> str:
-    values = scene.recording.layers[at].statistics.get(statistic.name)
-    return "·" if values is None or np.isnan(values[head]) else f"{values[head]:.{statistic.digits}f}"
-
-
 def _status(scene: Scene, view: Viewpoint) -> list[str]:
-    groups = scene.layer(view).place.groups
+    groups, layer, parts = scene.layer(view).place.groups, scene.layer(view), list[str]()
     shared = f" · kv head {groups[view.head]}" if len(set(groups)) < len(groups) else ""
-    numbers = [
-        (each.heading.replace(" (bits)", ""), _number(scene, each, view.at, view.head)) for each in scene.statistics
-    ]
-    return [head_name(scene, view) + shared, *(f"{name} {text}" for name, text in numbers if text != "·")]
+    for each in scene.statistics:
+        values = layer.statistics.get(each.name)
+        if values is not None and not np.isnan(values[view.head]):
+            parts.append(f"{each.heading.replace(' (bits)', '')} {values[view.head]:.{each.digits}f}")
+    return [scene.title(view) + shared, *parts]

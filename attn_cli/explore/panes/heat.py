@@ -32,7 +32,7 @@ def heat_lines(picture: Picture, form: CellForm, ramp: Ramp, screen: Screen, cur
         style = Style.parse(_MARKED[screen.depth])
         other = row + 1 if row % 2 == 0 else row - 1
         step = int(steps[other, column]) if other < len(steps) else MASKED_STEP
-        mark = Segment("▀" if row % 2 == 0 else "▄", half_cell(step, step, ramp, screen)[1] + style)
+        mark = Segment(("▀" if row % 2 == 0 else "▄") * form.columns, half_cell(step, step, ramp, screen)[1] + style)
     elif screen.depth in _MARKED:
         mark = Segment(" " * form.columns, Style.parse(f"on {_MARKED[screen.depth]}"))
     else:
@@ -59,7 +59,8 @@ def _cells(picture: Picture, form: CellForm, ramp: Ramp, screen: Screen) -> tupl
         return steps, [full_cells(row, form.columns, ramp, screen) for row in steps]
     blank = np.full(steps.shape[1], MASKED_STEP)
     below = [steps[top + 1] if top + 1 < len(steps) else blank for top in range(0, len(steps), 2)]
-    return steps, [half_cells(upper, lower, ramp, screen) for upper, lower in zip(steps[::2], below, strict=True)]
+    pairs = zip(steps[::2], below, strict=True)
+    return steps, [half_cells(upper, lower, form.columns, ramp, screen) for upper, lower in pairs]
 
 
 def cell_text(value: float, columns: int, ramp: Ramp) -> str:

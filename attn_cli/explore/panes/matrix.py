@@ -7,7 +7,7 @@ from rich.segment import Segment
 
 from attn_cli.explore.panes.heat import heat_lines
 from attn_cli.explore.panes.lines import Line, filled, line, parts_line
-from attn_cli.explore.panes.names import cell_line, head_name, short_label
+from attn_cli.explore.panes.names import cell_line, short_label
 from attn_cli.explore.scene import Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.explore.window import MatrixWindow
@@ -28,7 +28,8 @@ def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
     lines = [parts_line(title, size.width, BOLD), _ruler(grid.layer.keys, window, cursor[1])]
     step, columns = 2 if window.form.halves else 1, scene.row_labels(view) - 1
     for at, cells in enumerate(heat_lines(picture, window.form, ramp, scene.screen, cursor)):
-        label, is_here = _row_label(grid.layer.queries, window, at * step, columns), cursor[0] // step == at
+        is_here = cursor[0] // step == at
+        label = _row_label(grid.layer.queries, window, cursor[0] if is_here else at * step, columns)
         lines.append([*cells, Segment("◀" if is_here else " ", BOLD), *line(label, columns, BOLD if is_here else DIM)])
     return [*filled(lines, size.height - 1), cell_line(scene, view, size.width)]
 
@@ -45,7 +46,7 @@ def pointed(scene: Scene, view: Viewpoint, size: Size, x: int, y: int) -> Viewpo
 
 def _title(scene: Scene, view: Viewpoint, window: MatrixWindow, ramp: Ramp, more: list[str]) -> list[str]:
     form, (n, m) = window.form, scene.size(view)
-    parts = [head_name(scene, view), "scores" if view.scores else "weights", f"{n:,} x {m:,}", *more]
+    parts = [scene.title(view), "scores" if view.scores else "weights", f"{n:,} x {m:,}", *more]
     parts += ["sinks hidden"] if view.hide_sinks else []
     pooling = "farthest from 0" if view.scores else "mean row"
     parts += [f"{pooling} of {form.rows} x {form.keys}"] if form.rows * form.keys > 1 else []

@@ -15,15 +15,6 @@ _TOKEN_COLUMNS = 24
 _NARROW = 60  # columns under which a line has no room for words that the pane says anyway
 
 
-def head_name(scene: Scene, view: Viewpoint) -> str:
-    """What is shown, as words: "layer 15 head 6", "cross layer 2 head 0"."""
-    place = scene.layer(view).place
-    call = f" call {place.call}" if place.call else ""
-    return (
-        f"{'' if place.stream == 'self' else place.stream + ' '}layer {place.layer}{call} head {place.heads[view.head]}"
-    )
-
-
 def short_label(tokens: Sequence[Token], at: int, columns: int = _TOKEN_COLUMNS) -> str:
     """A token with its number, cut to `columns` columns; a later piece of a character has a point: "3 語∙"."""
     mark = "∙" if later_pieces(tokens[max(at - 3, 0) : at + 1])[-1] else ""
@@ -43,14 +34,10 @@ def _cell_parts(scene: Scene, view: Viewpoint, *, narrow: bool) -> list[str]:
     value, layer = float(grid.cells(*cell)[0, 0]), scene.layer(view)
     if np.isnan(value):
         return [names, "hidden" if bool(layer.allowed(*cell)[0, 0]) else "masked"]
+    following = layer.queries[view.query + 1 : view.query + 2]
     terms = layer.terms(view.head, view.query, view.key)
     seen = int(layer.allowed(cell[0], slice(None)).sum())
     score = [] if terms.score is None else [f"score {terms.score:.2f}"]
     rank = [] if terms.rank is None else [f"rank {terms.rank:,} of {seen:,}"]
-    return [names, f"weight {terms.weight:.4f}", *_written(layer.queries, view.query + 1), *score, *rank]
-
-
-def _written(queries: Sequence[Token], following: int) -> list[str]:
-    if following < len(queries) and queries[following].generated:
-        return [f"generated {short_label(queries, following)}"]
-    return []
+    written = [f"generated {short_label([token], 0)}" for token in following if token.generated]
+    return [names, f"weight {terms.weight:.4f}", *written, *score, *rank]

@@ -5,7 +5,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from attn_cli.explore.panes.lines import CURSOR, Line, filled, line, parts_line
-from attn_cli.explore.panes.names import cell_line, head_name, short_label
+from attn_cli.explore.panes.names import cell_line, short_label
 from attn_cli.explore.scene import MARKED_SHARE, Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.text import counted
@@ -72,7 +72,7 @@ def _title(scene: Scene, view: Viewpoint, ramp: Ramp) -> list[str]:
         what = f"who attends to key {short_label(grid.layer.keys, view.key)}"
     else:
         what = f"what query {short_label(grid.layer.queries, view.query)} attends to"
-    return [head_name(scene, view), what, *["sinks hidden"] * view.hide_sinks, f"{scale} scale 0 to {ramp.high:.3g}"]
+    return [scene.title(view), what, *["sinks hidden"] * view.hide_sinks, f"{scale} scale 0 to {ramp.high:.3g}"]
 
 
 def _text(scene: Scene, view: Viewpoint, row: np.ndarray, ramp: Ramp, height: int) -> list[Line]:

@@ -78,7 +78,7 @@ def key_cells(label: str, pairs: list[tuple[Token, float]], screen: Screen) -> T
         piece = f" {fit(token_label(key), 16).rstrip()} {weight:.2f} "
         if cell_len(piece) > room:
             break
-        line.append(" ").append(piece, background(weight, Ramp(0.0, 1.0), screen.depth))
+        line.append(" ").append(piece, background(weight, Ramp(0.0, 1.0, light=screen.light), screen.depth))
         room -= cell_len(piece) + 1
     return line
 

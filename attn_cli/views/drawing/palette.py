@@ -47,8 +47,10 @@ class Ramp:
 
     @property
     def colors(self) -> str:
-        """The name of the colour map: viridis; on a diverging scale one grey at 0, for light or for dark screens."""
-        return ("about 0, light" if self.light else "about 0, dark") if self.diverging else "bids:viridis"
+        """The name of the colour map, for light or dark screens; on a diverging scale 0 is grey."""
+        if self.diverging:
+            return "about 0, light" if self.light else "about 0, dark"
+        return "paper" if self.light else "bids:viridis"
 
     def levels(self, values: np.ndarray) -> np.ndarray:
         """The level of each value on the colour scale `[n, m]`, 0 to 1, 1 for +inf; NaN for NaN and -inf (masked)."""
@@ -76,7 +78,7 @@ def ramp_for(values: np.ndarray, kind: str, scale: str, *, light: bool = False) 
     """The ramp of values: for "weights" from 0 to the largest, else symmetric about 0."""
     finite = values[np.isfinite(values)]
     if kind == "weights":
-        return Ramp(0.0, float(finite.max()) if finite.size else 1.0, scale=scale)
+        return Ramp(0.0, float(finite.max()) if finite.size else 1.0, scale=scale, light=light)
     reach = float(np.abs(finite).max()) if finite.size else 1.0
     return Ramp(-reach, reach, diverging=True, light=light)
 

@@ -41,10 +41,10 @@ def full_cells(steps: np.ndarray, columns: int, ramp: Ramp, screen: Screen) -> l
     ]
 
 
-def half_cells(upper: np.ndarray, lower: np.ndarray, ramp: Ramp, screen: Screen) -> list[Segment]:
+def half_cells(upper: np.ndarray, lower: np.ndarray, columns: int, ramp: Ramp, screen: Screen) -> list[Segment]:
     """Two lines of cells `[m]` in one line of half blocks; masked cells are the screen's own background."""
     colors, depth = ramp.colors, screen.depth
-    return [_half_segment(pair, count, colors, depth) for pair, count in _runs(upper * (STEPS + 1) + lower)]
+    return [_half_segment(pair, columns * count, colors, depth) for pair, count in _runs(upper * (STEPS + 1) + lower)]
 
 
 @lru_cache(maxsize=2**15)
