@@ -5,13 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
-from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel, load
 from attn_cli.sources.huggingface.load.model_classes import model_class
 from attn_cli.sources.huggingface.load.origin import Origin
 
-# What all processes of a run share; none where no run of tests sets it.
-UNPACKED = UnpackedModels(Path(folder)) if (folder := os.environ.get("TESTS_UNPACKED")) else None
 _loaded: dict[object, LoadedModel] = {}
 
 
@@ -28,9 +25,8 @@ def load_once(origin: Origin, *, generates: bool = False) -> LoadedModel:
         if type(whole.model) is model_class(whole.model.config):
             _loaded[key] = replace(whole, generating=None)
     if key not in _loaded:
-        unpacked = replace(origin, options=replace(origin.options, unpacked=UNPACKED))
-        with mock.patch(f"{load.__module__}.load", load):  # which it calls by its name
-            kept = load(unpacked, generates=generates)
+        with mock.patch.dict(os.environ, ATTN_CACHE=os.environ.get("TESTS_UNPACKED", "")):  # which all processes share
+            kept = load(origin, generates=generates)
         _loaded[with_head if kept.generating is not None else key] = _loaded[key] = kept
     kept = _loaded[key]
     return replace(kept, about=kept.about | {"model": origin.name}, origin=origin)

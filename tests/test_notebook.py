@@ -128,7 +128,7 @@ def test_errors_and_help_speak_of_arguments() -> None:
         ("heads", [3], {}, "text is a str, and not int\nthe text comes first, then the model"),
         ("record", [(None, None), "river"], {}, "text is a str, and not tuple\nthe text comes first, then the model"),
         ("inspect", [TEXT, 5], {}, "model is of type int\ngive a name, (model, tokenizer) or a recording"),
-        ("head_kinds", ["/"], {}, "the text is a path: /\nmodel= takes a model's"),
+        ("head_kinds", ["/"], {}, "the text is a path: /\na model's? write model='/'"),
         ("top", ["bank"], {"generate": 3}, "generate= is for models, and toy is a table\nchoose a model with model="),
         ("compare", ["a", "b"], {}, "which word? give word=WORD\nthey share no word: give word= once for each text"),
     ]

@@ -7,7 +7,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import about_of
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr import StatusLine, print_notes
-from attn_cli.kept.unpacked import unpacked_models
+from attn_cli.kept import sizes
 from attn_cli.sources.devices import cpu_row, may_have_accelerator
 from attn_cli.summaries.answers.env import installation
 from attn_cli.summaries.report import Report
@@ -31,8 +31,8 @@ def env(json: bool = o.JSON) -> None:
 
     with open_view("json" if json else None) as view:
         warnings: list[str] = []
-        devices, (folder, models, broken), kept = _devices(warnings), cached_models(), unpacked_models()
-        models = models | {str(path): size for path, size in (kept.sizes() if kept else {}).items()}
+        devices, (folder, models, broken) = _devices(warnings), cached_models()
+        models = models | {str(path): size for path, size in sizes().items()}
         print_notes(warnings, quiet=False)
         answer = installation(devices, (folder, models, broken), _stdout())
         about = about_of("this installation", "installation")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -35,6 +36,7 @@ from attn_cli.summaries.told.story import kept_name, looked_and_told
 from attn_cli.summaries.told.word_reads import WordReadsReducer
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
+from attn_cli.views.answers.deciding_rows import with_reading
 from attn_cli.views.writers.data import arrays_of, to_json
 
 if TYPE_CHECKING:
@@ -42,10 +44,9 @@ if TYPE_CHECKING:
 
 Rows: TypeAlias = Sequence[int] | None
 Reducers: TypeAlias = Callable[[Rows, Call], Sequence[Reducer]]
-Pick: TypeAlias = str | int | None
-"""The queries that are looked at: a word of the text, its number, or None for all."""
+Pick: TypeAlias = str | int | None  # the queries that are looked at: a word of the text, its number, None for all
 
-_LARGEST = 64  # cells of a matrix on a side that is shown
+_SHOWN, _BOTH = (64, 64), ("weights", "scores")  # the most queries and keys that are drawn; the numbers of a matrix
 _PAGE = 256  # tokens of a text that a notebook shows as a page; a longer one makes the file large
 
 
@@ -61,11 +62,7 @@ class Findings(Displayed):
     recording: Recording | None = None
 
     def __repr__(self) -> str:
-        report = self.report
-        if report.answer is not None:
-            return repr(report.answer)
-        layers = counted(len(report.summaries), "layer")
-        return f"attn {report.command}: {counted(len(report.prompts[0].tokens), 'token')}, {layers}"
+        return repr(self.answer)
 
     def __getitem__(self, name: str) -> Table:
         return self.answer[name]
@@ -96,15 +93,15 @@ class Findings(Displayed):
 @one_line(predicts=None)
 def inspect(asked: Asked) -> Findings:
     """The overview of a text, as `attn inspect`: what the answer needs, what heads do, and all of it as a page."""
-    every = HeadStatistics(), HeadKindsReducer(), ReceivedShares(), MatrixOf((_LARGEST, _LARGEST))
+    every = HeadStatistics(), HeadKindsReducer(), ReceivedShares(), MatrixOf(_SHOWN)
     is_page = len(asked.prompt.tokens) <= _PAGE
 
     def reducers(call: Call) -> list[Reducer]:
         return [*every, *([WordReadsReducer()] if reads_each_token(call) else [])]
 
     report, recording = _recorded(asked, reducers, free_memory() if is_page else 0)
-    shown = overview_of(report, on_screen=True)
-    return Findings(overview_of(report, on_screen=False), shown, recording if is_page else None)
+    data, shown = (overview_of(report, on_screen=on_screen) for on_screen in (False, True))
+    return Findings(data, shown, recording if is_page else None)
 
 
 @one_line(predicts=None)
@@ -129,9 +126,7 @@ def _recorded(asked: Asked, reducers: Callable[[Call], list[Reducer]], free: int
 def heads(asked: Asked) -> Findings:
     """A row per head, as `attn heads`: its entropy in bits, distance in tokens, and mean weights from 0 to 1."""
     kinds = [HeadKindsReducer()] if asked.chooses else []
-    return _found(
-        asked, "heads", lambda rows, call: [HeadStatistics(rows)], lambda rows, call: [HeadStatistics(rows), *kinds]
-    )
+    return _found(asked, "heads", lambda *of: [HeadStatistics(of[0])], lambda *of: [HeadStatistics(of[0]), *kinds])
 
 
 @one_line()
@@ -140,8 +135,11 @@ def top(asked: Asked, *, token: Pick = None, k: int = 5, mean: bool = False) -> 
 
     token     the queries: a word of the text, its number, or None for all
     mean      take the mean over the chosen heads of each layer"""
-    keys = RowKeys(k, mean)
-    return _found(asked, "top", keys, RowKeys(k, all_heads=True) if asked.chooses and not mean else keys, token)
+    keys, every = RowKeys(k, mean), RowKeys(k, all_heads=True)
+    if mean or not asked.chooses:
+        return _found(asked, "top", keys, keys, token)
+    found = _found(asked, "top", lambda *of: [*keys(*of), *every(*of)], every, token)
+    return replace(found, report=with_reading(found.report))
 
 
 @one_line()
@@ -157,15 +155,10 @@ def matrix(asked: Asked, *, token: Pick = None, mean: bool = False) -> Findings:
     n = m if rows is None else len(rows)
     subject = f"weights and scores of {counted(kept, 'head')}, {n:,} x {m:,} each"
     check_memory(2 * 4 * kept * n * m, subject, "choose with layers=, heads= or token=, or add mean=True")
-    of_one_head = [HeadKindsReducer()] if asked.chooses and token is None and not mean else []
+    judged = [HeadKindsReducer()] if asked.chooses and token is None and not mean else []
 
-    def shown(rows: Rows, call: Call) -> list[Reducer]:
-        return [*of_one_head, MatrixOf((_LARGEST, _LARGEST), rows=rows, mean_heads=mean)]
-
-    def whole(rows: Rows, call: Call) -> list[Reducer]:
-        return [MatrixOf(kinds=("weights", "scores"), rows=rows, mean_heads=mean)]
-
-    return _found(asked, "matrix", whole, shown, token)
+    whole, shown = partial(MatrixOf, kinds=_BOTH, mean_heads=mean), partial(MatrixOf, _SHOWN, mean_heads=mean)
+    return _found(asked, "matrix", lambda *of: [whole(rows=of[0])], lambda *of: [*judged, shown(rows=of[0])], token)
 
 
 @one_line()
@@ -200,7 +193,13 @@ def head_kinds(asked: Asked, *, seed: int = 0) -> Findings:
 
 @one_line(predicts=True)
 def knock(
-    asked: Asked, *, rows: Rows = None, everywhere: bool = False, mean: bool = False, together: bool = False
+    asked: Asked,
+    *,
+    k: int = 12,
+    rows: Rows = None,
+    everywhere: bool = False,
+    mean: bool = False,
+    together: bool = False,
 ) -> Findings:
     """What the answer of a model loses without each of its heads, in bits, as `attn knock`.
 
@@ -211,7 +210,8 @@ def knock(
     if not isinstance(asked.source, Predicting):
         raise InputError("heads are ablated in a model, and this source runs none", "choose a model")
     ablation = of_knock.Ablation(rows, everywhere, mean, together)
-    return _told(asked, "knock", of_knock.knock(asked.source, asked.prompt, ablation, selection=asked.selection))
+    answer = of_knock.knock(asked.source, asked.prompt, ablation, selection=asked.selection, shown=k)
+    return _told(asked, "knock", answer)
 
 
 @one_line(predicts=True)

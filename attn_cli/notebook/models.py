@@ -40,13 +40,13 @@ class Asked:
     """A text that a model has read, and the layers and heads to look at."""
 
     def __init__(self, given: Given, predicts: bool | None) -> None:
-        for name, text in given.items():
-            if name.startswith("text") and not isinstance(text, str | Prompt | None):
+        for text in (text for name, text in given.items() if name.startswith("text")):
+            if not isinstance(text, str | Prompt | None):
                 what = "an open source" if hasattr(text, "each") else type(text).__name__
                 raise InputError(f"text is a str, and not {what}", "the text comes first, then the model")
             with suppress(OSError):  # a text may be too long for a path
-                if name.startswith("text") and "model" not in given and "/" in str(text) and Path(str(text)).exists():
-                    raise InputError(f"the text is a path: {text}", "model= takes a model's")
+                if "model" not in given and "/" in str(text) and Path(str(text)).exists():
+                    raise InputError(f"the text is a path: {text}", f"a model's? write model={text!r}")
         self.text = next(iter(given.values()), None)
         self.selection = selection_of(*(_in_words(given.get(name)) for name in ("layers", "heads")))
         self.source = opened_to_tell(lambda has_head: opened(given, has_head if predicts is None else predicts))

@@ -10,7 +10,6 @@ from attn_cli.errors import InputError
 from attn_cli.model.source import Source
 
 if TYPE_CHECKING:
-    from attn_cli.kept.unpacked import UnpackedModels
     from attn_cli.sources.tables.files import WordTable
     from attn_cli.sources.tables.source import TableSource
 
@@ -39,7 +38,6 @@ class Loading(TypedDict, total=False):
     trust_remote_code: bool
     predicts: bool
     reads_text: bool  # without which a model may have no tokenizer
-    unpacked: "UnpackedModels | None"  # where models of .gguf files are kept unpacked; None for nowhere
 
 
 class Opening(Reading, Loading, total=False):

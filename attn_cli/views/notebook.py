@@ -1,5 +1,6 @@
 """A result as a notebook shows it: a text for every viewer, and a page or a figure for those that can."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, singledispatch
 from html import escape
@@ -37,7 +38,8 @@ _LINES = 80  # of a screen, which the .ipynb keeps too
 _PANELS, _PICTURE = 16, 400_000  # heads of a figure, and its characters; of more the screen is shown
 _PICTURED = ("knock", "plane", "compare")  # besides matrices: whose figure says more than their tables
 _MORE = "layers= and heads= choose, the object's rows and arrays are whole"
-_SCREEN = Screen(width=80)
+_ABOUT = {"model": "", "type": "", "revision": None, "dtype": "", "device": "none"}  # of what names no source
+_SCREEN = Screen(width=80, in_python=True)
 _FRAME = (
     '<iframe sandbox="allow-scripts" srcdoc="{page}" title="attention of a text" '
     'style="width: 100%; height: 560px; border: 0; resize: vertical; overflow: auto"></iframe>'
@@ -74,8 +76,7 @@ def _matrix_of(report: Report, sheet: Sheet) -> None:
 
 @bundle.register
 def _answer(answer: Answer) -> Bundle:
-    about = {"model": "", "type": "", "revision": None, "dtype": "", "device": "none"}
-    return _report(Report(answer.name, about, (), answer=answer))
+    return _report(Report(answer.name, _ABOUT, (), answer=answer))
 
 
 def _cut(text: str) -> str:
@@ -87,9 +88,8 @@ def _cut(text: str) -> str:
 @bundle.register
 def _summary(summary: Summary) -> Bundle:
     place = summary.place
-    about = {"model": place.name, "type": "", "revision": None, "dtype": "", "device": "none"}
     title = Prompt(f"layer {place.layer}, {place.stream}", summary.queries)
-    return _report(Report("summary", about, (title,), (summary,)))
+    return _report(Report("summary", _ABOUT | {"model": place.name}, (title,), (summary,)))
 
 
 @bundle.register
@@ -110,21 +110,21 @@ def framed(recording: Recording) -> Bundle:
 def _matrix(matrix: Matrix) -> Bundle:
     maps = [(name, values) for name, values in matrix.maps if name != "scores"] or matrix.maps
     names = ["mean"] if matrix.averaged else [f"head {head}" for head in matrix.heads or range(maps[0][1].shape[0])]
-    return _drawn(
-        [_map(values[at], f"{head} · {name}", name, matrix) for name, values in maps for at, head in enumerate(names)]
-    )
+    named_maps = [(f"{head} · {name}", name, values[at]) for name, values in maps for at, head in enumerate(names)]
+    return _drawn(lambda screen: [_map(*each, screen, matrix.block, matrix.pooling) for each in named_maps])
 
 
 @bundle.register
 def _attention(attention: Attention) -> Bundle:
     weights = to_numpy(attention.weights)
     weights = weights.reshape(-1, *weights.shape[-2:])
-    return _drawn([_map(values, f"head {head} · weights", "weights", None) for head, values in enumerate(weights)])
+    maps = [(f"head {head} · weights", "weights", values) for head, values in enumerate(weights)]
+    return _drawn(lambda screen: [_map(*each, screen) for each in maps])
 
 
 @bundle.register
 def _head(head: RecordedHead) -> Bundle:
-    return _with_figure(printed([_map_of_head(head, _SCREEN)], _SCREEN), [_map_of_head(head, PAGE)])
+    return _drawn(lambda screen: [_map_of_head(head, screen)])
 
 
 class Svg(str):
@@ -139,9 +139,12 @@ def figure(head: RecordedHead, width: float) -> Svg:
     return Svg(drawn(width, "svg", partial(panels.maps, drawn=[_map_of_head(head, PAGE)])).decode())
 
 
-def _with_figure(text: str, maps: list[HeatMap]) -> Bundle:
-    svg = {"image/svg+xml": drawn(WIDTH, "svg", partial(panels.maps, drawn=maps)).decode()} if is_installed() else {}
-    return {"text/plain": text, **svg}
+def _drawn(maps: Callable[[Screen], list[HeatMap]]) -> Bundle:
+    text = {"text/plain": printed(maps(_SCREEN)[: panels.MOST_PANELS], _SCREEN)}
+    if not is_installed():
+        return text
+    figure = partial(panels.maps, drawn=maps(PAGE)[: panels.MOST_PANELS])
+    return text | {"image/svg+xml": drawn(WIDTH, "svg", figure).decode()}
 
 
 def _map_of_head(head: RecordedHead, screen: Screen) -> HeatMap:
@@ -151,19 +154,12 @@ def _map_of_head(head: RecordedHead, screen: Screen) -> HeatMap:
     return HeatMap(values, "weights", f"{head.title} · weights", rows, columns, screen, block=block)
 
 
-def _map(values: np.ndarray, title: str, kind: str, matrix: Matrix | None) -> HeatMap:
-    block = (1, 1) if matrix is None else matrix.block
+def _map(
+    title: str, kind: str, values: np.ndarray, screen: Screen, block: tuple[int, int] = (1, 1), pooling: str = "max"
+) -> HeatMap:
+    kind = "scores" if kind == "scores" else "weights"
     rows, columns = ([str(at) for at in range(size * step)] for size, step in zip(values.shape, block, strict=True))
-    pooling = "max" if matrix is None else matrix.pooling
-    return HeatMap(
-        values, "scores" if kind == "scores" else "weights", title, rows, columns, PAGE, block=block, pooling=pooling
-    )
-
-
-def _drawn(maps: list[HeatMap]) -> Bundle:
-    maps = maps[: panels.MOST_PANELS]
-    on_screen = [HeatMap(x.values, x.kind, x.title, x.rows, x.columns, _SCREEN, block=x.block) for x in maps]
-    return _with_figure(printed(on_screen, _SCREEN), maps)
+    return HeatMap(values, kind, title, rows, columns, screen, block=block, pooling=pooling)
 
 
 def _summaries(recording: Recording) -> list[Summary]:

@@ -62,15 +62,10 @@ def shape_of(name: str) -> Shape:
     return shape
 
 
-def schema_id(name: str) -> str:
-    """`attn.NAME/VERSION`, which every output names as its schema."""
-    return shape_of(name).id
-
-
 def schema_text(name: str) -> str:
     """The schema of that name as JSON text; `name` may be written in full, as `attn.top/2`."""
     short = name.removeprefix("attn.").partition("/")[0]
-    if short not in _MODULES or name.removeprefix("attn.") not in (short, schema_id(short).removeprefix("attn.")):
+    if short not in _MODULES or name.removeprefix("attn.") not in (short, shape_of(short).id.removeprefix("attn.")):
         raise InputError(f"no schema is named {name!r}", f"one of {', '.join(schema_names)}")
     return json.dumps(composed(short), indent=2, ensure_ascii=False) + "\n"
 

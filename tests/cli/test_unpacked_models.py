@@ -7,7 +7,7 @@ import gguf
 import numpy as np
 import pytest
 
-from attn_cli.kept import unpacked
+from attn_cli import kept
 from attn_cli.sources.huggingface.load import checkpoint
 from tests.program import attn
 
@@ -92,10 +92,10 @@ def test_a_changed_file_and_a_spoilt_copy_are_unpacked_anew(packed: Path, cache:
 
 
 def test_copies_are_bounded(packed: Path, cache: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacked, "MOST", 10_000)
+    monkeypatch.setattr(kept, "MOST", 10_000)
     assert attn("heads", TEXT, "-m", packed, "--json", env=cache).code == 0
     assert not copies(cache)
-    monkeypatch.setattr(unpacked, "MOST", 60_000)
+    monkeypatch.setattr(kept, "MOST", 60_000)
     assert attn("heads", TEXT, "-m", packed, "--json", env=cache).code == 0
     (older,) = copies(cache)
     os.utime(packed, ns=(1, 1))

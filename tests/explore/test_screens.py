@@ -26,7 +26,6 @@ from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.reducers.record import record
 from tests.explore.playing import explorer, lines_of, played, scene_of
 from tests.explore.recordings import recording, recording_of
-from tests.loaded import UNPACKED
 from tests.real_models import SMOL
 
 WALKS = {"heads": "ljl", "matrix": "2kkk", "text": "3h", "cell": "34"}
@@ -36,7 +35,7 @@ HOSTILE = ("\x1b[31mred", "[bold]bold[/]", "a\u202eb", "\u200b", "你好", "\t",
 
 @pytest.fixture(scope="module")
 def mary() -> Recording:
-    made = record(open_source(str(SMOL), predicts=True, unpacked=UNPACKED), MARY, tells=True)
+    made = record(open_source(str(SMOL), predicts=True), MARY, tells=True)
     return replace(made, about={**made.about, "model": "smollm2.gguf"})
 
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 import jsonschema
 import pytest
 
-from attn_cli.views.schemas import schema_id, schema_names, schema_text
+from attn_cli.views.schemas import schema_names, schema_text, shape_of
 from tests.program import Run, attn, strict_json
 
 TEXT = "the bank of the river bank"
@@ -34,9 +34,9 @@ def test_schemas_are_schemas_and_say_what_everything_is(name: str) -> None:
     schema = strict_json(shown.bytes)
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert schema["properties"]["schema"]["const"] == schema["$id"] == schema_id(name)
-    assert re.fullmatch(rf"attn\.{name}/\d", schema_id(name))
-    assert attn("schema", schema_id(name)).bytes == shown.bytes
+    assert schema["properties"]["schema"]["const"] == schema["$id"] == shape_of(name).id
+    assert re.fullmatch(rf"attn\.{name}/\d", shape_of(name).id)
+    assert attn("schema", shape_of(name).id).bytes == shown.bytes
     rows = [table["items"] for table in schema["properties"]["tables"]["properties"].values()]
     for field, description in (pair for row in rows for pair in row["properties"].items()):
         assert description.get("description") or description["items"]["description"], field
@@ -49,7 +49,7 @@ def test_no_schema_changes_unnoticed(golden: Callable[[str, str], None]) -> None
     values another type, unit or meaning, raises the number in the "id" of its SHAPE, too.
     """
     sums = {name: sha256(schema_text(name).encode()).hexdigest() for name in schema_names}
-    golden("schemas.txt", "".join(f"{digest}  {schema_id(name)}\n" for name, digest in sums.items()))
+    golden("schemas.txt", "".join(f"{digest}  {shape_of(name).id}\n" for name, digest in sums.items()))
 
 
 COMMANDS = ("inspect", "matrix", "top", "heads")

@@ -26,10 +26,7 @@ SHAPE = Shape(
         "prompts": ("seed", "tokens"),
     },
     screen={"families": _FAMILY},
-    legend=(
-        "weight: what the first head gives the keys of its kind, mean over rows",
-        "names and what they need: attn guide kinds · all heads: -v, as data: -f csv",
-    ),
+    legend=("weight: what the first head gives the keys of its kind, mean over rows",),
     several_texts=True,
 )
 
@@ -49,15 +46,15 @@ def kinds_of(
         ),
     }
     findings = [finding(summaries), *sink_words(sinks)]
+    onwards = Next("heads", None if seed is None else (), ("--kinds", "-v"))
     if seed is not None:
         lengths = ", ".join(str(len(prompt.tokens)) for prompt in prompts)
         findings.append(f"judged on repeated random tokens: {lengths}, from seed {seed} on")
-        return Answer(SHAPE, tuple(findings), tables, next=Next("inspect", ("he sat on the river bank",)))
-    outs = (
-        {"stream": summaries[out.call].place.stream, "layer": out.layer, "head": out.head}
-        for out in standing_out(summaries)
-    )
-    onwards = next((Next("matrix", None, ("-H", head_choice(out))) for out in outs), Next("heads"))
+    if listed and seed is not None:
+        onwards = Next("inspect", ("he sat on the river bank",))
+    elif listed and (out := next(iter(standing_out(summaries)), None)):
+        place = {"stream": summaries[out.call].place.stream, "layer": out.layer, "head": out.head}
+        onwards = Next("matrix", None, ("-H", head_choice(place)))
     return Answer(SHAPE, tuple(findings), tables, next=onwards)
 
 

@@ -63,7 +63,7 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *,
     findings = [f"{quoted(most['token'])} {most['index']} moves most: by {most['moved']:.2f}"]
     spans = [float(np.ptp(cloud, axis=0).max()) for cloud in (before, after)]
     if min(spans) < max(spans) / 8 and not unit:
-        findings.append("one cloud of points is much larger: --unit compares directions alone")
+        findings.append("one cloud of points is much larger: vectors of unit length compare better")
     return Answer(shape, tuple(findings), tables, {"axes": axes, "centre": centre}, next=_next(prompts))
 
 

@@ -48,7 +48,8 @@ def _outline(report: Report, screen: Screen) -> Iterator[Text]:
     yield Text()
     for said in sink_words(text_sinks(summaries)):
         yield packed_text([f"sink: {said}"], screen)
-    yield packed_text(["weight: on the keys of its kind, mean over rows", "every head's numbers: -v"], screen, DIM)
+    more = screen.hint("every head's numbers: -v", "every head's numbers: .to_pandas()")
+    yield packed_text(["weight: on the keys of its kind, mean over rows", *more], screen, DIM)
 
 
 def draw(report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -121,7 +122,8 @@ def _template(report: Report, screen: Screen) -> Iterator[Text]:
 def _chosen_matrix(report: Report, screen: Screen) -> Iterator[RenderableType]:
     for summary, matrix in report.parts_of(Matrix):
         yield from matrices.draw(matrix, summary, report, screen)
-    yield packed_text(["chosen: the head that stands out most", "-H 3.1 draws another, -H all every one"], screen, DIM)
+    more = screen.hint("-H 3.1 draws another, -H all every one", 'heads="3.1" draws another')
+    yield packed_text(["chosen: the head that stands out most", *more], screen, DIM)
 
 
 _ONE_SCREEN = {"matrix": _chosen_matrix, "heads": _outline}

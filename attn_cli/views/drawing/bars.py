@@ -24,7 +24,7 @@ def signed_bar(value: float, width: int, longest_value: float = 1.0) -> str:
 
 def bar_line(label: str, label_width: int, value: float, screen: Screen, longest_value: float = 1.0) -> Text:
     """`bank  0.620  ████`: a label in `label_width` columns, the value, and a bar that is full at `longest_value`."""
-    width = bar_width(screen, label_width + 12)
+    width = max(4, min(40, screen.width - label_width - 12))  # columns of a full bar
     line = Text("  ").append(fit(label, label_width)).append(f" {value:6.3f}  ")
     return line.append(bar(value, width, longest_value), bar_style(screen.depth))
 
@@ -34,8 +34,3 @@ def bar_style(depth: str) -> Style:
     if depth == "16":
         return Style(color=Color.from_ansi(_CYAN))
     return Style(color=_COLOR.downgrade(_SYSTEMS[depth])) if depth in _SYSTEMS else Style.null()
-
-
-def bar_width(screen: Screen, before: int) -> int:
-    """Columns of a full bar on a line of which `before` columns are taken: 4 to 40."""
-    return max(4, min(40, screen.width - before))

@@ -292,15 +292,19 @@ class HeatMap:
         if self._sink is None or not self._has_ramp:
             return []
         drawn = "hatched" if not self._cell[1] else "uncoloured"
-        half = f"{self._sink_name} holds more than half of the weight and is {drawn}: colours are of the rest,"
-        return [[Segment(line, DIM)] for line in packed([half, "--color-scale raw of all"], self.screen.width, " ")]
+        half = f"{self._sink_name} holds more than half of the weight and is {drawn}: colours are of the rest"
+        parts = [half, *self.screen.hint("(--color-scale raw: of all)")]
+        return [[Segment(line, DIM)] for line in packed(parts, self.screen.width, " ")]
 
     def _blank(self) -> list[list[Segment]]:
         assert self._sink is not None
         held = self.values[:, self._sink]
         least, rest = float(held[np.isfinite(held)].min()), float(np.max(self._colored, initial=0.0))
         parts = [f"no picture: every row gives {self._sink_name} {np.floor(1000 * least) / 1000:.3f} or more,"]
-        parts += [f"and any other key at most {np.ceil(1000 * rest) / 1000:.3f}", "(--color-scale raw draws it)"]
+        parts += [
+            f"and any other key at most {np.ceil(1000 * rest) / 1000:.3f}",
+            *self.screen.hint("(--color-scale raw draws it)"),
+        ]
         return [[Segment(line)] for line in packed(parts, self.screen.width, " ")]
 
     @property

@@ -21,6 +21,12 @@ class Screen:
     ascii_only: bool = False
     height: int | None = None
     light: bool = False
+    in_python: bool = False  # a notebook's, whose reader types no options
+
+    def hint(self, options: str, python: str = "") -> list[str]:
+        """What to type for more, as a part of a line: options of attn, or in a notebook Python; [] for nothing."""
+        words = python if self.in_python else options
+        return [words] if words else []
 
     @property
     def halves(self) -> bool:

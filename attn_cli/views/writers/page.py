@@ -24,7 +24,7 @@ from attn_cli.views.webpage.build import page_html
 _COLORS = [(0, 0, 0), (178, 34, 34), (0, 110, 60), (150, 90, 0), (20, 80, 170), (130, 40, 130), (0, 110, 120)]
 _LIGHT = TerminalTheme((255, 255, 255), (30, 30, 30), [*_COLORS, (90, 90, 90)])
 PAGE = Screen(width=120, depth="truecolor", light=True)
-_INLINE = replace(PAGE, width=96)  # what the column of a notebook has room for
+_INLINE = replace(PAGE, width=96, in_python=True)  # what the column of a notebook has room for
 UNBROKEN = (  # of a <pre> in another page, such as a notebook's, whose own style would break long lines
     "font-family: ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; line-height: 1.16; "
     "font-size: min(1em, 1.3vw); "  # so that a narrow window and a printed page have whole lines of 96 columns

@@ -154,11 +154,7 @@ class LoadOptions:
         if source is not None:
             return source
         check_names(self.device, self.dtype)
-        start, unpacked, status = time.monotonic(), None, ""
-        if is_model(model):
-            from attn_cli.kept.unpacked import unpacked_models  # here, as below: tables need none of it
-
-            unpacked, status = unpacked_models(), _loading(model)
+        start, status = time.monotonic(), _loading(model) if is_model(model) else ""
         with StatusLine(status, quiet=quiet or not status):
             source = open_source(
                 model,
@@ -166,7 +162,6 @@ class LoadOptions:
                 dtype=self.dtype,
                 trust_remote_code=self.trust_remote_code,
                 predicts=predicts,
-                unpacked=unpacked,
                 **reading,
             )
         print_notes([f"loaded in {time.monotonic() - start:.2f} s"], quiet=quiet or not verbose)

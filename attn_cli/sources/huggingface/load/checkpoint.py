@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import shutil
 import warnings
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -28,8 +29,8 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from attn_cli import kept
 from attn_cli.errors import InputError, LimitError, LoadError, optional, reason
-from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.sources.huggingface.anatomy.devices import device_of, device_of_module, dtype_of, dtype_of_module
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.compat import read_once
@@ -132,8 +133,11 @@ def about_model(model: nn.Module, *, name: str, model_type: str = "", revision: 
 
 def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
     """The model at `origin` and its tokenizer; with the head that generates text if `generates`."""
-    if origin.gguf and origin.options.unpacked is not None:
-        return _load_unpacked(origin, origin.options.unpacked, generates)
+    place = kept.place_of(Path(origin.path, origin.gguf)) if origin.gguf else None
+    return _load(origin, generates) if place is None else _load_unpacked(origin, place, generates)
+
+
+def _load(origin: Origin, generates: bool) -> LoadedModel:
     _silence_libraries()
     device = device_of(origin.options.device)
     folder = Path(origin.path)
@@ -167,17 +171,16 @@ def load(origin: Origin, *, generates: bool = False) -> LoadedModel:
     return LoadedModel(model, tokenizer, about, origin, generating)
 
 
-def _load_unpacked(origin: Origin, kept: UnpackedModels, generates: bool) -> LoadedModel:
+def _load_unpacked(origin: Origin, place: Path, generates: bool) -> LoadedModel:
     """The model of a .gguf file, by its copy in float32 that is kept; without one by the file, and then kept."""
-    file, options = Path(origin.path, origin.gguf or ""), replace(origin.options, unpacked=None)
-    folder = kept.find(file)
-    if folder is not None:
+    if place.is_dir():
+        with suppress(OSError):
+            os.utime(place)  # it counts as used now
         try:
-            copy = replace(origin, path=str(folder), gguf=None, options=options)
-            return replace(load(copy, generates=generates), origin=origin)
+            return replace(_load(replace(origin, path=str(place), gguf=None), generates), origin=origin)
         except LoadError:  # of other libraries, or spoilt
-            kept.remove(folder)
-    loaded = load(replace(origin, options=replace(options, predicts=True)), generates=generates)
+            shutil.rmtree(place, ignore_errors=True)
+    loaded = _load(replace(origin, options=replace(origin.options, predicts=True)), generates)
     model, tokenizer = loaded.generating, loaded.tokenizer
     if model is not None and tokenizer is not None and model.dtype == torch.float32:
 
@@ -186,8 +189,8 @@ def _load_unpacked(origin: Origin, kept: UnpackedModels, generates: bool) -> Loa
             tokenizer.save_pretrained(folder)
 
         with suppress(OSError):
-            kept.keep(file, sum(weights.nbytes for weights in model.parameters()), write)
-    return replace(loaded, origin=origin, generating=model if generates or options.predicts else None)
+            kept.keep(place, sum(weights.nbytes for weights in model.parameters()), write)
+    return replace(loaded, origin=origin, generating=model if generates or origin.options.predicts else None)
 
 
 def _downloaded_config(origin: Origin) -> Path:

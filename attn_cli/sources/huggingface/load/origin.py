@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from attn_cli.errors import InputError, LoadError, optional
-from attn_cli.kept.unpacked import UnpackedModels
 from attn_cli.sources.devices import check_names
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.sources.files.paths import PathKind, expanded, kind_of_path, nearest_path
@@ -34,7 +33,6 @@ class OriginOptions:
     trust_remote_code: bool = False
     reads_text: bool = True
     predicts: bool = False
-    unpacked: UnpackedModels | None = None
 
 
 @dataclass(frozen=True)

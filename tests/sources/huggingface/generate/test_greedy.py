@@ -29,7 +29,6 @@ from tests.architectures.check import built
 from tests.architectures.knock import speaking
 from tests.architectures.tiny import tiny_model
 from tests.attention_name import all_named
-from tests.loaded import UNPACKED
 from tests.media import KINDS, audio_file, image_file, tokenizer
 from tests.real_models import SMOL
 
@@ -348,7 +347,7 @@ def test_arrays_with_a_value_for_every_token_grow_as_in_the_models_own_generate(
 def test_an_answer_ends_with_a_word_and_says_that_it_goes_on() -> None:
     """What is written to a limit is the beginning of the model's own text, to the end of the word there."""
     text = "Ouagadougou, Yamoussoukro, Antananarivo,"
-    source = opened(SMOL, predicts=True, unpacked=UNPACKED)
+    source = opened(SMOL, predicts=True)
     tokenizer = source.loaded.tokenizer
     assert tokenizer is not None
     ids = tokenizer(text, return_tensors="pt")["input_ids"]
