@@ -43,7 +43,7 @@ def heads(
 
     A terminal shows how many heads of a model are of each kind, and those that stand out. -v, --sort, --layer and
     --head list every one, as pipes and files do.
-    --kinds names induction heads, previous token heads, sinks and others (attn guide kinds), compared with uniform attention.
+    --kinds names induction heads, previous token heads, sinks and others (attn guide kinds), against uniform attention.
     Without a TEXT the model reads repeated random tokens, on which induction heads show.
     --sort orders the heads of all layers: by entropy the lowest first, by any other column the largest.
 
