@@ -60,8 +60,9 @@ def top(
         short, of_table = view.chooses and unchosen, source.about["type"] == "table"
         abridges = view.largest is not None and token is None
         keys, every = RowKeys(k, mean or short, by, not merges, overall, abridges), RowKeys(k, all_heads=True)
-        if unchosen and not of_table and view.format == "json":
-            return CommandPlan(lambda *of: [*keys(*of), *every(*of)], token, hiding, finish=with_reading)
+        if unchosen and not of_table and not view.chooses and view.format in ("json", "terminal"):
+            finish = with_reading if view.format == "json" else None  # a pipe's text begins with the finding itself
+            return CommandPlan(lambda *of: [*keys(*of), *every(*of)], token, hiding, finish=finish)
         return CommandPlan(keys if of_table or not short else every, token, hiding, merges, by)
 
     return run(options, "overall" if overall else "top", plan)

@@ -35,6 +35,7 @@ class View:
     largest: tuple[int, int] | None = None
     chooses = False
     records_alone = False
+    holds = ""  # what the file holds, for the line that says it was written
 
     def __init__(self, sink: Sink, format: str, settings: ViewSettings) -> None:
         self.sink, self.format, self.settings = sink, format, settings

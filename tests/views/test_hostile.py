@@ -175,7 +175,7 @@ def test_data_keeps_tokens_exactly() -> None:
         for line in data.to_jsonl(report).splitlines():
             strict_json(line)
         data.to_table(report, ",", header=True).decode()
-        data.to_npz(report)
+        data.archive(data.arrays_of(report))
 
 
 def test_every_character_is_shown_as_something_harmless() -> None:

@@ -44,13 +44,9 @@ def screen_of(stream: TextIO | None) -> Screen:
     height = max(shutil.get_terminal_size((80, 24)).lines - 1, 8) if terminal else None
     encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
     ascii_only = not encoding.startswith(("utf", "cp65001"))
-    return Screen(
-        max(width, 20), _depth(terminal) if _wants_color(terminal) else "none", ascii_only, height, _is_light()
-    )
-
-
-def _is_light() -> bool:
-    return os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
+    depth = _depth(terminal) if _wants_color(terminal) else "none"
+    light = os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
+    return Screen(max(width, 20), depth, ascii_only, height, light)
 
 
 def largest_map(screen: Screen) -> tuple[int, int]:

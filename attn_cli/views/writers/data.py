@@ -18,6 +18,7 @@ from attn_cli.summaries.answers.calls import answer_of
 from attn_cli.summaries.input_fields import input_document
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
+from attn_cli.text import listed
 from attn_cli.views.view import View
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -30,7 +31,12 @@ class ArchiveView(View):
     def show(self, report: Report) -> None:
         """Write the report's arrays; InputError for a table in the order of --sort."""
         self.take_one(f"an {self.format} file holds one text", "use --format jsonl with --lines")
-        self.sink.write(to_npy(report) if self.format == "npy" else to_npz(report))
+        if report.ranking is not None and report.command == "heads":
+            raise InputError("--sort is for tables: npz holds each head in its place", "leave out --sort, or use csv")
+        arrays = arrays_of(report)
+        arrays = {"output": arrays["output"]} if self.format == "npy" else arrays
+        self.sink.write(npy(arrays["output"]) if self.format == "npy" else archive(arrays))
+        self.holds = listed(_shapes(arrays))
 
 
 class RowsView(View):
@@ -82,13 +88,6 @@ def records(report: Report) -> Iterator[dict[str, Any]]:
     yield from (number | row for row in answer_of(report).records())
 
 
-def to_npz(report: Report) -> bytes:
-    """The arrays of a report as an .npz file, each head in its place; InputError for heads sorted by --sort."""
-    if report.ranking is not None and report.command == "heads":
-        raise InputError("--sort is for tables: npz holds each head in its place", "leave out --sort, or use csv")
-    return archive(arrays_of(report))
-
-
 def arrays_of(report: Report) -> dict[str, np.ndarray]:
     """Arrays stacked over layers, `[layers, heads, ...]`, with `tokens`, `token_ids`, `layers` and `heads`.
 
@@ -106,12 +105,10 @@ def arrays_of(report: Report) -> dict[str, np.ndarray]:
     return arrays
 
 
-def to_npy(report: Report) -> bytes:
-    """The attention output of `attn compute` as an .npy file; InputError for the report of another command."""
-    if report.answer is None or report.answer.name != "compute":
-        raise InputError("npy holds one array, for attn compute", "use npz")
+def npy(array: np.ndarray) -> bytes:
+    """An array as an .npy file."""
     buffer = io.BytesIO()
-    np.save(buffer, report.answer.matrices["output"])
+    np.save(buffer, array)
     return buffer.getvalue()
 
 
@@ -123,6 +120,16 @@ def archive(arrays: dict[str, np.ndarray]) -> bytes:
             with file.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
     return buffer.getvalue()
+
+
+def _shapes(arrays: dict[str, np.ndarray]) -> Iterator[str]:
+    """The lengths of the axes of arrays of numbers; the last two of weights and scores are queries and keys."""
+    for name, values in arrays.items():
+        if values.ndim > 1 and values.dtype.kind == "f":
+            axes = list(map(str, values.shape))
+            if name.rpartition(".")[2] in ("weights", "scores"):
+                axes[-2:] = f"{axes[-2]} queries", f"{axes[-1]} keys"
+            yield f"{name} [{', '.join(axes)}]"
 
 
 def _inputs(report: Report, answer: Answer) -> dict[str, Any]:

@@ -75,6 +75,8 @@ class OutputOptions:
         """Context manager: the view, which writes answers in the form (terminal, JSON ...) that the options choose."""
         if self.json and self.format not in (None, "json"):
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
+        if self.written_format.name == "npy" and (given := current.get()) is not None and "q" not in given.takes:
+            raise InputError("npy holds one array, for attn compute", "use npz")
         invocation, width = None if self.quiet else current.get(), self.figure_width
         settings = replace(settings, invocation=invocation, figure_width=width)
         with open_view("json" if self.json else self.format, self.output, settings, force=self.force) as view:
@@ -82,7 +84,8 @@ class OutputOptions:
         print_notes(view.notes, quiet=self.quiet)
         if self.output is not None and sys.stderr.isatty():
             size = decimal_bytes(Path(self.output).expanduser().stat().st_size)
-            print_notes([f"wrote {excerpt(self.output)}, {size}"], quiet=self.quiet)
+            holds = f": {view.holds}" if view.holds else ""
+            print_notes([f"wrote {excerpt(self.output)}, {size}{holds}"], quiet=self.quiet)
 
 
 def about_of(model: str, type: str, dtype: str = "none", device: str = "none") -> dict[str, str | None]:
