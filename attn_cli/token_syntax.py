@@ -32,7 +32,7 @@ def picked_tokens(pick: str, tokens: Sequence[Token], text: str) -> tuple[list[i
     if not places:
         words = {token.text.lower(): token.text for token in tokens} | {w.lower(): w for w in re.findall(r"\w+", text)}
         near = get_close_matches(word.lower()[:100], words, 1)
-        meant = f"; did you mean {cut(words[near[0]], 40)!r}?" if near else ""
+        meant = f", did you mean {cut(words[near[0]], 40)!r}?" if near else ""
         raise InputError(f"no token {cut(word, 60)!r} in the text{meant}", f"tokens: {_token_list(tokens)}")
     if number:
         if not 1 <= int(number) <= len(places):

@@ -21,7 +21,7 @@ class SizeOptions:
     """Options for the sizes of attention: a model, and single sizes that replace the model's."""
 
     model: str | None = option("--model -m MODEL", "Take sizes from a model folder.")
-    heads: int | None = option("--heads H", "Set the number of query heads (default: G or 1).", min=1)
+    heads: int | None = option("--heads H", "Set the number of query heads (default: 1).", min=1)
     kv_heads: int | None = option("--kv-heads G", "Set the number of key heads (default: H).", min=1)
     dim: int | None = option("--dim --head-dim D", "Set the head size, width / H (default: 64).", min=1)
     layers: int | None = option("--layers L", "Set the number of layers.", min=1)
@@ -33,7 +33,9 @@ class SizeOptions:
         if self.model is not None:
             sizes = read_sizes(self.model)
         else:
-            heads, dim = self.heads or self.kv_heads or 1, self.dim or 64
+            if self.kv_heads and not self.heads:
+                raise InputError("--kv-heads needs --heads", "add --heads H, the query heads that share them")
+            heads, dim = self.heads or 1, self.dim or 64
             layer = LayerSizes(heads, heads, dim, dim, heads * dim)
             sizes = Sizes(layer, self.layers or 1, 0, None)
         layer = sizes.layer

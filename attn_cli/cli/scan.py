@@ -50,11 +50,11 @@ class ScanLine(StatusLine):
         self.say(line_of(progress, self.documents))
 
     def _say_what_is_kept(self) -> None:
-        words = " while the model was opened; the same command goes on"
+        words = " while the model was opened, the same command goes on"
         if self.last is not None:
             records, of = self.last.records, f" of {self.documents:,}" if self.documents else ""
             kept = f"{records:,}{of} documents kept in {excerpt(self.folder)}"
-            words = f": {kept}; the same command {'goes on' if records else 'begins again'}"
+            words = f": {kept}, the same command {'goes on' if records else 'begins again'}"
         os.write(2, f"attn: interrupted{words}\n".encode())
 
     def _count(self) -> None:

@@ -156,7 +156,7 @@ COMMANDS += [
     Command(("e",), "another text in place of this one", "e", name="text", hint="edit"),
     Command(("U", "ctrl+o"), "back to what was seen before, jumps undone", "U, ctrl-o", name="undo"),
     Command(("y",), "the attn line that gives the same: shown and copied", "y", name="copy"),
-    Command(("w",), "write what is seen; the file's suffix says how", "w", name="write", hint="write"),
+    Command(("w",), "write what is seen: the file's suffix says how", "w", name="write", hint="write"),
     Command(("q",), "leave", "q", name="quit", hint="leave"),
 ]
 

@@ -165,7 +165,7 @@ def _next_key(step: int, scene: Scene, view: Viewpoint) -> Viewpoint:
     return view.with_partner(places[at])
 
 
-_NEXT_KEY = "the next of the heaviest tokens; shift-tab the one before"
+_NEXT_KEY = "the next of the heaviest tokens, shift-tab the one before"
 _NEXT_KEYS = [partial(_next_key, 1), partial(_next_key, -1)]
 row("tab shift+tab", _NEXT_KEY, *_NEXT_KEYS, shown="tab", panes=TEXT, is_step=True)
 

@@ -106,7 +106,7 @@ def _connect(ray: Any, address: str) -> None:
             raise ConnectionError
     except OSError as error:  # a ConnectionError of Ray's, too
         if address != "auto":
-            hint = "ray status says where one runs, of the same version as here; RAY_AUTH_MODE=token gives a token"
+            hint = "ray status says where one runs, of the same version as here · RAY_AUTH_MODE=token gives a token"
             raise LoadError(f"no Ray at {excerpt(address)}: {excerpt(reason(error), 100)}", hint) from None
         own = {"num_cpus": used_cores(), "object_store_memory": _OBJECTS, "resources": {_OURS: 1}}
         ray.init(address="local", include_dashboard=False, **own, **_QUIET)
@@ -121,5 +121,5 @@ def _explained(ray: Any) -> Iterator[None]:
         if isinstance(cause := getattr(error, "cause", None), AttnError):
             raise cause from None
         why = excerpt(str(error).strip().splitlines()[-1], 120)
-        hint = "the same line goes on where it was; does the model fit in a worker's memory?"
+        hint = "the same line goes on where it was · does the model fit in a worker's memory?"
         raise LimitError(f"a worker of Ray failed: {why}", hint) from error

@@ -39,8 +39,8 @@ _HEADS = Shape(
     },
     bars=("share",),
     legend=(
-        "share: non-sink attention on the kind's targets · low, high: 95 % interval",
-        "certain: probability that the mean is enough for the name",
+        "first those that find content · share: non-sink attention on the kind's targets",
+        "low, high: its 95 % interval · certain: probability that the mean is enough",
     ),
 )
 _BY_NUMBER = replace(
@@ -102,7 +102,7 @@ def _corpus(scan: ScanResults) -> tuple[dict[str, Table], str]:
     if "parts" not in scan.options:
         words += " so far"
     elif counts["missing"]:
-        words += f"; {counts['missing']:,} of {counted(scan.options['parts'], 'part')} not done"
+        words += f", {counts['missing']:,} of {counted(scan.options['parts'], 'part')} not done"
     if reasons:
         named = listed([f"{count:,} {excerpt(reason, 40)}" for reason, count in reasons.items()], 4)
         words += f", {counted(counts['rejected'], 'record')} not read ({named})"
@@ -254,12 +254,12 @@ class Scan(ScanResults):
             finding = f"{some} {ranking.words}" if has_numbers else f"no head has a number for {ranking.heading} here"
         else:
             unsure, first = sum((row["certainty"] or 1.0) < 0.95 for row in rows), rows[0] if rows else {}
+            count = sum(head["kind"] == kind if kind else head["share"] is not None for head in heads)
             finding = "no head is of any kind"
             if kind is not None:
-                count = sum(head["kind"] == kind for head in heads)
                 finding = f"{count} of {counted(len(heads), 'head')} {'is' if count == 1 else 'are'} of the kind {kind}"
-            elif first and first["share"] is not None:
-                finding = f"head {head_choice(first)} is the clearest {first['kind']} head: share {first['share']:.2f}"
+            elif count:
+                finding = f"{count} of {counted(len(heads), 'head')} are of a kind, {head_choice(first)} most clearly"
         counts = Counter(self.kind).most_common()
         kinds = Table({"kind": [name for name, _ in counts], "count": [count for _, count in counts]})
         return Answer(

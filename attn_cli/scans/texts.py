@@ -81,7 +81,7 @@ def texts_of(
         elif count < 2:
             reason, detail = "one token", "there is nothing to attend to but itself"
         elif limit is not None and count > limit:
-            reason, detail = "too long", f"{count:,} tokens, and the model reads {limit:,}; --max-tokens cuts documents"
+            reason, detail = "too long", f"{count:,} tokens, and the model reads {limit:,}: --max-tokens cuts documents"
         if reason:
             rejects.append(piece._replace(reason=reason, detail=detail))
         else:

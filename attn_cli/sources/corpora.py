@@ -154,7 +154,7 @@ def _file(name: str, kind: str | None) -> CorpusFile:
     if name != "-":
         require_file(path, InputError)
     if kind is None and _suffix(path) == ".json":
-        hint = f"--as jsonl if each line is one; else: jq -c '.[]' {excerpt(name)} > X.jsonl"
+        hint = f"--as jsonl if each line is one, else: jq -c '.[]' {excerpt(name)} > X.jsonl"
         raise InputError(f"{excerpt(name)} may be one JSON value, which would be read as a whole", hint)
     return CorpusFile(name, kind or _SUFFIXES.get(_suffix(path), "lines"))
 

@@ -130,7 +130,7 @@ def test_errors_of_lines_are_named_until_they_would_flood() -> None:
     lines = run.errors.splitlines()
     assert (run.code, run.bytes) == (2, b"")
     assert lines[:2] == [f"attn: line {number}: no token 'zebra' in the text" for number in (1, 2)]
-    assert lines[20:] == ["attn: 300 of 300 lines have no answer; the first 20 are named"]
+    assert lines[20:] == ["attn: 300 of 300 lines have no answer, the first 20 are named"]
     few = attn("top", "--lines", "-t", "bank", stdin=b"river bank\n" * 300 + b"he sat\n" * 20)
     assert few.errors.splitlines()[19:] == ["attn: line 320: no token 'bank' in the text"]
 

@@ -77,7 +77,7 @@ class TextNotes:
         print_notes([f"{counted(blank, 'blank line')} left out"] * bool(blank), quiet=self.quiet)
         if self.errors > _MOST_LINE_NOTES:
             print_line(
-                f"attn: {self.errors:,} of {count:,} lines have no answer; the first {_MOST_LINE_NOTES} are named"
+                f"attn: {self.errors:,} of {count:,} lines have no answer, the first {_MOST_LINE_NOTES} are named"
             )
 
     def print(self, number: int, notes: Sequence[str]) -> None:

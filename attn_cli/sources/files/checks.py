@@ -20,7 +20,7 @@ def require_shape(shape: tuple[int, ...], name: str, label: str) -> None:
     """Raise InputError for a shape of fewer than 2 axes (1 for some), or with an axis of size 0."""
     subject = f"{label}: {name} has shape {shape}"
     if len(shape) < 2 and not (name in _VECTORS and all(shape) and shape):
-        hint = f"one row: {name}.reshape(1, -1); one column: {name}.reshape(-1, 1)"
+        hint = f"one row: {name}.reshape(1, -1) · one column: {name}.reshape(-1, 1)"
         raise InputError(f"{subject}, expected at least 2 axes [n, d]", hint)
     if 0 in shape:
         raise InputError(f"{subject}: axis {shape.index(0)} is empty", "expected at least one number on every axis")

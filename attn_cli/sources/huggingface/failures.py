@@ -52,7 +52,7 @@ def why_failed(
         return None
     line, title = reason(error), f"{name} ({kind_of(model)})"
     files = "".join(file_option(name.partition(" or ")[0]) for name in missing[:1])
-    hint = f"-F FILE.npz gives a model all that it reads{files or '; --debug shows the whole story'}"
+    hint = f"-F FILE.npz gives a model all that it reads{files or ' · --debug shows the whole story'}"
     if missing:
         return InputError(f"{title} was given no {', '.join(missing)} and can't be run: {line}", hint)
     if unfit:

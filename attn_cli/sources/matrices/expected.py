@@ -33,10 +33,10 @@ def read_expected(spec: str, name: str, matrices: Matrices) -> ExpectedArray:
     elif not joined and _squeezed(values.shape) == _squeezed((*lead, n, h, last)):
         values = values.reshape(*lead, n, h, last).swapaxes(-2, -3)
         letter = "m" if name == "weights" else "e"
-        notes = [f"{spec}: rows before heads {array.shape}; read as [..., n, h, {letter}]"]
+        notes = [f"{spec}: rows before heads {array.shape}, read as [..., n, h, {letter}]"]
     elif not joined and name == "output" and _squeezed(values.shape) == _squeezed((*lead, n, h * last)):
         values = split_heads(values.reshape(*lead, n, h * last), h)
-        notes = [f"{spec}: concatenated heads {array.shape}; cut into {h}"]
+        notes = [f"{spec}: concatenated heads {array.shape}, cut into {h}"]
     else:
         shape = layout if matrices.head_axis or joined else (*lead, n, last)
         slip = "is it transposed?" if values.shape[-2:] == (last, n) else f"the definition's {name} of these matrices"
@@ -44,7 +44,7 @@ def read_expected(spec: str, name: str, matrices: Matrices) -> ExpectedArray:
     stored = widened_from(spec, name=name)
     precision = precision_of(array) if stored is None else PRECISIONS[stored]
     if stored is None and precision.name != str(array.dtype) and array.dtype == np.float32:
-        notes.append(f"{spec}: {array.dtype} that holds numbers of {precision.name} alone; checked as {precision.name}")
+        notes.append(f"{spec}: {array.dtype} that holds numbers of {precision.name} alone, checked as {precision.name}")
     return ExpectedArray(values.reshape(-1, *values.shape[len(lead) :]), precision, tuple(notes))
 
 

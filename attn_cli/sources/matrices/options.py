@@ -61,7 +61,7 @@ class MatrixOptions:
             raise InputError("standard input holds one matrix, - was given more than once", "put the others in files")
         embeds, x_or_q = self.has_embeddings, "give either x with projections, or q, k and v"
         if self.text is not None and (self.q or self.k or (self.v and self.is_latent)):
-            raise InputError("a text and --q or --k at once", f"{x_or_q}; quote labels: --labels 'The cat'")
+            raise InputError("a text and --q or --k at once", f"{x_or_q} · quote labels: --labels 'The cat'")
         if self.x is not None and (self.q or self.k or self.v):
             raise InputError("--x and --q, --k or --v at once", x_or_q)
         if self.scores is not None and (embeds or self.q or self.k):

@@ -69,7 +69,7 @@ def masks_of(options: MatrixOptions, shape: ScoreShape) -> tuple[MaskOf, list[np
             masks.append(entry.make(entry.numbers(text), shape, offset_of(options, shape.n, shape.m)))
             if text == "causal" and shape.n != shape.m:
                 sizes = f"(n = {shape.n}, m = {shape.m})"
-                notes.append(f"causal, first query with first key {sizes}; --mask causal-bottom-right aligns the last")
+                notes.append(f"causal, first query with first key {sizes}, --mask causal-bottom-right aligns the last")
             continue
         allowed, bias, note = _read_mask(text, shape)
         masks += [] if allowed is None else [partial(_of_cells, allowed)]

@@ -42,7 +42,7 @@ def open_table_file(name: str) -> "TextTable":
             raise InputError(f"{label} is empty", _KINDS)
         refuse_pickle(start, label)
         if not is_text(start):
-            raise InputError(f"{label} is not a table of words", f"{_KINDS}; a model is given by its folder")
+            raise InputError(f"{label} is not a table of words", f"{_KINDS} · a model is given by its folder")
         return TextTable(stream, path.name, label)
 
 
@@ -127,7 +127,7 @@ class TextTable:
     @property
     def extent(self) -> str:
         """How many words were read so far, as text such as "22,016 words": all of the file once one was not found."""
-        return f"{self._seen:,} words" + "; attn compute --q reads numbers alone" * (self._blanks is not None)
+        return f"{self._seen:,} words" + ", and attn compute --q reads numbers alone" * (self._blanks is not None)
 
     def look_up(self, words: Iterable[str]) -> None:
         """Find the rows of these words, as they are written or else in any case, in one pass over the file."""

@@ -206,7 +206,7 @@ class TableSource:
         missing = [token.text for token in tokens if token.id is None]
         if missing:
             apart = excerpt(with_signs_apart(text))
-            hint = f"; signs stand apart: {apart}" if any(with_signs_apart(word) != word for word in missing) else ""
+            hint = f" · signs stand apart: {apart}" if any(with_signs_apart(word) != word for word in missing) else ""
             words = listed(with_suggestions(missing[:20], self.table), 20)
             raise InputError(f"not in the table {self.table.name}: {words}", f"it knows {self.table.extent}{hint}")
         return Prompt(text, tuple(tokens), self._recased(tokens)), signs

@@ -152,4 +152,4 @@ def _why(verdict: Mapping[str, Any], precisions: str) -> str:
         return f"not right for {precisions}, but {within}"
     if verdict["cause"]:
         return f"wrong, likely because {verdict['cause']}"
-    return f"wrong, cause unknown: {verdict['picture']}; none of the usual mistakes gives these numbers"
+    return f"wrong, cause unknown: {verdict['picture']}, and none of the usual mistakes gives these numbers"

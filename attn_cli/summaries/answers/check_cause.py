@@ -116,8 +116,8 @@ class CauseSearch:
             return
         if h * n * m <= _MOST_CELLS:
             words = (
-                f"q, k and v come as [batch, n, heads, d] and were read as {n} heads of {h} queries; "
-                f"read as {h} heads of {n}, the output is right: save them with heads before rows, x.swapaxes(-3, -2)"
+                f"q, k and v come as [batch, n, heads, d] and were read as {n} heads of {h} queries: "
+                f"read as {h} heads of {n}, the output is right, so save heads before rows, x.swapaxes(-3, -2)"
             )
             q, k, v = (x.swapaxes(0, 1) for x in (call.q, call.k, call.v))
             yield words, {"output": attend(q, k, v, rule).output.swapaxes(0, 1)}  # [n, h, e], as attn read the output

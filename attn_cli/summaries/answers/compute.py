@@ -103,7 +103,7 @@ def _strongest_keys(matrix: Matrix, summary: Summary) -> str:
         return "each row gives all that it sees alike"
     if len(weights) == 1 and len(queries) <= _FEW:
         rows = zip(queries, weights[0], alike[0], strict=True)
-        return "; ".join(_row_words(query, keys, row, best) for query, row, best in rows)
+        return " · ".join(_row_words(query, keys, row, best) for query, row, best in rows)
     chooses = (weights > 0).sum(axis=-1) > 1  # a row that sees one key gives it all
     sharpest = np.where(chooses, most_weight, -1.0)
     head, row = np.unravel_index(int(sharpest.argmax()), sharpest.shape)

@@ -24,8 +24,8 @@ SHAPE = Shape(
     screen={"saturation": ("factor", "scores", "weights", "entropy_bits", "slope"), "variance": _VARIANCE},
     bars=("top_weight",),
     legend=(
-        "bits: entropy of the weights; slope: the largest w (1 - w)",
-        f"q · k of normal entries; top weight of {_KEYS} keys, mean of {_SAMPLES:,} queries",
+        "bits: entropy of the weights · slope: the largest w (1 - w)",
+        f"q · k of normal entries · top weight of {_KEYS} keys, mean of {_SAMPLES:,} queries",
     ),
 )
 

@@ -132,7 +132,7 @@ def _heads_lines(seen: Seen, screen: Screen) -> Iterator[Text]:
     yield from table_lines(rows, [name for name, *_ in shown], ["key_token", "weight"], screen, "weight", "head")
     if (more := len(found) - _MOST_HEADS) > 0:
         rest = sum(len(part.keys) for _, part in seen) - len(found)
-        yield Text(f"  … {counted(more, 'more head')}; {rest} rest on sinks or the token itself", DIM)
+        yield Text(f"  … {counted(more, 'more head')}, {rest} rest on sinks or the token itself", DIM)
 
 
 def heads_of(seen: Seen) -> list[tuple[str, float, Token]]:

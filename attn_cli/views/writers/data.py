@@ -34,9 +34,12 @@ class ArchiveView(View):
         if report.ranking is not None and report.command == "heads":
             raise InputError("--sort is for tables: npz holds each head in its place", "leave out --sort, or use csv")
         arrays = arrays_of(report)
-        arrays = {"output": arrays["output"]} if self.format == "npy" else arrays
+        if self.format == "npy":
+            if report.answer is None or report.answer.name != "compute":
+                raise InputError("npy holds one array, for attn compute", "use npz")
+            arrays = {"output": arrays["output"]}
         self.sink.write(npy(arrays["output"]) if self.format == "npy" else archive(arrays))
-        self.holds = listed(_shapes(arrays))
+        self.holds = f": {listed(_shapes(arrays))}"
 
 
 class RowsView(View):
@@ -241,13 +244,9 @@ def _escaped(value: Any) -> Any:
         return {key: _escaped(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_escaped(inner) for inner in value]
-    foreign = isinstance(value, str) and not _is_utf8(value)
+    foreign = isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value)
     large = isinstance(value, int) and not -(2**63) <= value < 2**64
     return orjson.Fragment(json.dumps(value)) if foreign or large else value
-
-
-def _is_utf8(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _cell(value: Any) -> Any:

@@ -84,8 +84,7 @@ class OutputOptions:
         print_notes(view.notes, quiet=self.quiet)
         if self.output is not None and sys.stderr.isatty():
             size = decimal_bytes(Path(self.output).expanduser().stat().st_size)
-            holds = f": {view.holds}" if view.holds else ""
-            print_notes([f"wrote {excerpt(self.output)}, {size}{holds}"], quiet=self.quiet)
+            print_notes([f"wrote {excerpt(self.output)}, {size}{view.holds}"], quiet=self.quiet)
 
 
 def about_of(model: str, type: str, dtype: str = "none", device: str = "none") -> dict[str, str | None]:

@@ -36,7 +36,7 @@ class TextOptions:
     image: list[str] | None = o.IMAGE
     audio: list[str] | None = o.AUDIO
     chat: bool = o.reading(
-        "--chat", "Put the text into the chat template as the user's message; a .json file holds all messages."
+        "--chat", "Put the text into the chat template as the user's message. A .json file holds all messages."
     )
     arg: list[str] | None = o.reading(
         "--arg NAME=VALUE|FILE", "Set an argument of the chat template (a JSON file sets several)."

@@ -249,7 +249,7 @@ def left_out_note(budget: MemoryBudget) -> str:
     if not budget.left_out or budget.size is None:
         return ""
     layers, asked, half = ranges(sorted(budget.left_out)), decimal_bytes(budget.asked), decimal_bytes(budget.size)
-    kept = f"layers {layers} are kept with their numbers alone; -l chooses which"
+    kept = f"layers {layers} are kept with their numbers alone, -l chooses which"
     return f"all queries and keys take {asked}, half of the free memory is {half}: {kept}"
 
 

@@ -42,7 +42,7 @@ def why_nan(problem: Problem, rows: np.ndarray) -> str:
             return f"{words}: these rows see no key, and the softmax of -inf alone is NaN"
     raw = np.abs(q @ np.swapaxes(expand_groups(k, len(q)), -1, -2)).max(axis=-1)
     if exactly(np.asarray(raw > _HALF)):
-        return f"q · k overflows float16: it reaches {raw.max():.3g}, beyond 65,504; scale q first, or add in float32"
+        return f"q · k overflows float16: it reaches {raw.max():.3g}, beyond 65,504: scale q first, or add in float32"
     largest = np.where(np.isneginf(all_scores), -np.inf, all_scores).max(axis=-1)
     for name, limit in _POWERS.items():
         if exactly(np.asarray(largest > limit)):

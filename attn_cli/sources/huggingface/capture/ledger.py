@@ -142,7 +142,7 @@ def nothing_seen(model: nn.Module, ledger: Ledger) -> LoadError:
     paths = (next(iter(ledger.places.paths.get(module, ())), "its own forward") for module in ledger.multiplied)
     if places := _paths(paths):
         return LoadError(
-            f"{name}: no attention was seen; batches of matrices were multiplied in {places}",
+            f"{name}: no attention was seen, but batches of matrices were multiplied in {places}",
             "attn sees a softmax over keys, multiplied by values, torch's SDPA and multi-head attention",
         )
     return LoadError(f"{name}: no attention was seen, and no matrices were multiplied", "did its forward pass run?")

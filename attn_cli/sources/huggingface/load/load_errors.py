@@ -36,13 +36,13 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
     if isinstance(error, hub_errors.RevisionNotFoundError):
         return LoadError(f"{name} has no such revision", "see the branches and tags on its page")
     if isinstance(error, hub_errors.RepositoryNotFoundError):
-        hint = f"private ones need hf auth login; {suggest_cached(origin.path)}"
+        hint = f"private ones need hf auth login · {suggest_cached(origin.path)}"
         return LoadError(f"the hub has no model {name}", hint)
     missing = _missing_entry(error)
     if missing is not None or (constants.HF_HUB_OFFLINE and not origin.local and "does not appear to have" in line):
         return _not_in_cache(missing or error, origin, line)
     if "timed out" in line.lower() and not origin.local:
-        hint = "try again: what is there already is kept; HF_HUB_DOWNLOAD_TIMEOUT=60 waits a minute"
+        hint = "try again: what is there already is kept · HF_HUB_DOWNLOAD_TIMEOUT=60 waits a minute"
         return LoadError(f"{name}: the hub stopped answering in the middle of a download: {line}", hint)
     absent = ("missing optional dependencies", "gpu is required to quantize")
     if isinstance(error, ImportError) or any(words in whole.lower() for words in absent):
@@ -69,11 +69,11 @@ def _not_in_cache(error: BaseException, origin: Origin, line: str) -> LoadError:
         hint = "put all its files into the folder, or give the hub's id of the model"
         return LoadError(f"{origin.name} names another repository: {line}", hint)
     if constants.HF_HUB_OFFLINE:
-        hint = f"with a network: {origin.download}; a path starts with ./"
+        hint = f"with a network: {origin.download} · a path starts with ./"
         return LoadError(f"{origin.name}: offline, and not all in the cache", hint)
     hub = urlsplit(constants.ENDPOINT).netloc
     cause = f": {reason(error.__cause__)}" if error.__cause__ else ""
-    hint = f"{suggest_cached(origin.path)}; HF_HUB_OFFLINE=1 asks the cache alone; a path starts with ./"
+    hint = f"{suggest_cached(origin.path)} · HF_HUB_OFFLINE=1 asks the cache alone · a path starts with ./"
     return LoadError(f"{origin.name} is not all in the cache, and the hub at {hub} gives nothing{cause}", hint)
 
 

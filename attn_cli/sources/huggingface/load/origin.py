@@ -133,7 +133,7 @@ def _check_cached(origin: Origin) -> None:
     from attn_cli.sources.huggingface.load.cache import commit_of, suggest_cached
 
     if constants.HF_HUB_OFFLINE and commit_of(origin.path, origin.revision) is None:
-        hint = f"{suggest_cached(origin.path)}; a path starts with ./; with a network: {origin.download}"
+        hint = f"{suggest_cached(origin.path)} · a path starts with ./ · with a network: {origin.download}"
         raise LoadError(f"{origin.name}: offline, and not in the cache", hint)
 
 
@@ -189,7 +189,7 @@ def _locate(name: str, options: OriginOptions) -> Origin:
     starts_as_path = name.startswith(("/", "./", "../", "~"))
     if starts_as_path or name.lower().endswith(".gguf") or not _HUB_ID.fullmatch(hub_id):
         near = nearest_path(path)
-        hint = "a hub id has the form name, owner/name or owner/name@revision; a path starts with ./ or /"
+        hint = "a hub id has the form name, owner/name or owner/name@revision · a path starts with ./ or /"
         hint = hint if near is None else f"did you mean {name.rstrip('/').removesuffix(path.name)}{near.name}?"
         raise LoadError(f"no model at {name}: no such file or folder", hint)
     return Origin(name, hub_id, options, local=False, revision=revision)

@@ -190,4 +190,4 @@ class Processor:
 def file_option(name: str) -> str:
     """The end of a hint for the forward's argument `name`; "" where no option gives it."""
     kinds = (kind for kind, names in _ARGUMENTS.items() if name in names)
-    return next((f"; attn top and matrix take --{kind} FILE" for kind in kinds), "")
+    return next((f", attn top and matrix take --{kind} FILE" for kind in kinds), "")

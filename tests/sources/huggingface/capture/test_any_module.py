@@ -206,7 +206,7 @@ class Flex(Heads):
         (Flash, r"Stack attended where it can't be seen: layers.0 \(flash_attn_func\), layers.1 \(flash_attn_func\)"),
         (Flex, r"Stack attended where it can't be seen: layers.0 \(flex_attention\), layers.1 \(flex_attention\)"),
         (LinearAttention, "Stack: the attention of layers.0, layers.1 has no softmax over keys"),
-        (ByHand, "Stack: no attention was seen; batches of matrices were multiplied in layers.0, layers.1"),
+        (ByHand, "Stack: no attention was seen, but batches of matrices were multiplied in layers.0, layers.1"),
         (nn.Identity, "Stack: no attention was seen, and no matrices were multiplied"),
     ],
 )
