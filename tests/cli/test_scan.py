@@ -53,7 +53,7 @@ def test_an_interrupted_scan_says_in_a_line_how_far_it_came(llama: Path, tmp_pat
         out, errors = running.communicate(timeout=SHORT)
     assert (running.returncode, out) == (130, "")
     kept = re.fullmatch(
-        r"attn: interrupted: ([\d,]+) of 46,080 documents kept in s1; the same command goes on\n", errors
+        r"attn: interrupted: ([\d,]+) of 46,080 documents kept in s1, the same command goes on\n", errors
     )
     assert kept and int(kept[1].replace(",", "")) in range(512, 46080, 512), errors
 

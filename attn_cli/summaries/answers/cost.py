@@ -74,7 +74,7 @@ def _findings(
     text, squares = f"{sizes['tokens']:,} tokens", [n * n for n in lengths]
     more = f", {round(squares[-1] / squares[0], 2):,.12g} times those of {lengths[0]:,}" if len(lengths) > 1 else ""
     wide = f"{counted(sizes['heads'], 'head')} of {sizes['head_size']}, {sizes['heads'] * sizes['head_size']} wide"
-    yield f"{text}: {squares[-1]:,} scores a head{more}, {wide}"
+    yield f"{text}: {squares[-1]:,} scores a head{more} · {wide}"
     longest = ", the model's longest text" if is_longest else ""
     yield f"the KV cache of {text}{longest}: {binary_bytes(asked['cache_bytes'])}"
     whole = next(variant["cache_bytes"] for variant in variants if variant["variant"] == "multi-head")
