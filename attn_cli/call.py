@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -142,8 +142,11 @@ class Call(ABC):
 
     def row_stats(self, wanted: Wanted) -> RowStats:
         """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, in NumPy."""
-        stats = self.compiled_stats(wanted)
-        return stats_of_bands(self, wanted) if stats is None else stats
+        known = replace(wanted, pools=())  # which bands alone know
+        stats = None if known.is_nothing else self.compiled_stats(known)
+        if stats is None or not wanted.pools:
+            return stats_of_bands(self, wanted) if stats is None else stats
+        return replace(stats, pooled=stats_of_bands(self, Wanted(pools=wanted.pools)).pooled)
 
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
         """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code."""
