@@ -279,9 +279,7 @@ def test_no_head_is_named_whose_targets_get_less_than_a_tenth(model: str, reques
             assert out.weight >= 0.1
             assert out.strongest is not None
             query, key, weight = out.strongest
-            assert of_text.weights(out.call, out.at)[query, key] == pytest.approx(
-                weight, rel=1e-6
-            )  # matrices come from bands
+            assert of_text.weights(out.call, out.at)[query, key] == pytest.approx(weight, rel=1e-6)
             if out.kind is not FOCUSED:
                 weights, keys = of_text.weights(out.call, out.at), of_text.summaries[out.call].keys
                 assert mean_on_targets(weights, out.kind.name, keys, causal=causal) > 0.0999
