@@ -27,6 +27,11 @@ def is_torch(x: Array) -> bool:
     return type(x).__module__.partition(".")[0] == "torch" or hasattr(x, "untyped_storage")
 
 
+def on_cpu(x: Array) -> bool:
+    """True if `x` lies in main memory: an array of NumPy's, or a tensor that is on no GPU."""
+    return not is_torch(x) or bool(x.device.type == "cpu")
+
+
 def to_numpy(x: Array) -> np.ndarray:
     """`x` as a NumPy array in main memory; bfloat16, which NumPy lacks, becomes float32 without loss."""
     if is_torch(x):
@@ -50,10 +55,7 @@ def from_bfloat16(bits: np.ndarray) -> np.ndarray:
 
 def at_least_float32(x: Array) -> Array:
     """`x` in float32 if its numbers are shorter, else as it is: scores and softmax are computed in no less."""
-    xp = namespace(x)
-    if is_torch(x):
-        x = x.detach()
-        return x.float() if x.element_size() < 4 else x
+    xp, x = namespace(x), x.detach() if is_torch(x) else x
     return xp.astype(x, xp.float32) if itemsize(x) < 4 else x
 
 
@@ -75,9 +77,7 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
 
 def row_dot(a: Array, b: Array) -> Array:
     """The dot product along the last axis: `[..., c]` and `[..., c]` to `[...]`."""
-    if not is_torch(a):
-        return np.vecdot(a, b)
-    if a.device.type == "cpu":  # NumPy keeps no products
+    if on_cpu(a):  # NumPy keeps no products
         return from_numpy(np.vecdot(to_numpy(a), to_numpy(b)), a)
     return namespace(a).linalg.vecdot(a, b)
 

@@ -142,11 +142,11 @@ class Call(ABC):
 
     def row_stats(self, wanted: Wanted) -> RowStats:
         """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, in NumPy."""
-        known = replace(wanted, pools=())  # which bands alone know
-        stats = None if known.is_nothing else self.compiled_stats(known)
-        if stats is None or not wanted.pools:
-            return stats_of_bands(self, wanted) if stats is None else stats
-        return replace(stats, pooled=stats_of_bands(self, Wanted(pools=wanted.pools)).pooled)
+        unpooled = replace(wanted, pools=())  # blocks of a matrix are left to bands
+        stats = None if unpooled.is_nothing else self.compiled_stats(unpooled)
+        if stats is None:
+            return stats_of_bands(self, wanted)
+        return replace(stats, pooled=stats_of_bands(self, Wanted(pools=wanted.pools)).pooled if wanted.pools else {})
 
     def compiled_stats(self, wanted: Wanted) -> RowStats | None:
         """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, by compiled code."""

@@ -199,10 +199,8 @@ def found(scene: Scene, view: Viewpoint, words: str, step: int = 1) -> tuple[Vie
     if view.pane == "heads":
         return _head_named(scene, view, words), ""
     view = view if view.pane == "text" else replace(view, by_column=False)
-    grid, now = scene.grid(view), view.subject
-    picked = picked_tokens(
-        words, grid.layer.keys if view.by_column else grid.layer.queries, scene.recording.prompt.text
-    )[0]
+    layer, now = scene.layer(view), view.subject
+    picked = picked_tokens(words, layer.keys if view.by_column else layer.queries, scene.recording.prompt.text)[0]
     places = [place for place in picked if place - 1 not in picked]
     after = [place for place in places if (place > now if step > 0 else place < now)]
     place = (after[0] if step > 0 else after[-1]) if after else places[0 if step > 0 else -1]

@@ -201,8 +201,8 @@ class Scene:
 
     def size(self, view: Viewpoint) -> tuple[int, int]:
         """The numbers of queries and keys of the matrix, at least one each."""
-        grid = self.grid(view)
-        return max(len(grid.layer.queries), 1), max(len(grid.layer.keys), 1)
+        layer = self.layer(view)
+        return max(len(layer.queries), 1), max(len(layer.keys), 1)
 
     def row_labels(self, view: Viewpoint) -> int:
         """The columns of the labels of rows, with that of the cursor's mark: as many as the longest takes, if few."""
@@ -280,8 +280,8 @@ class Scene:
 
     def text_tokens(self, view: Viewpoint) -> Sequence[Token]:
         """The tokens that are coloured in the text: the keys, or with `by_column` the queries that attend to a key."""
-        grid = self.grid(view)
-        return grid.layer.queries if view.by_column else grid.layer.keys
+        layer = self.layer(view)
+        return layer.queries if view.by_column else layer.keys
 
     def same_tokens(self, view: Viewpoint) -> bool:
         """True where queries are keys, so that the cursor stands in the text that is coloured."""

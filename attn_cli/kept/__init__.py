@@ -42,8 +42,9 @@ def keep(place: Path, size: int, write: Callable[[Path], object]) -> None:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         unfinished.discard(temporary)
-    total = sum(sizes().values())
-    for folder, size in sizes().items():
+    kept = sizes()
+    total = sum(kept.values())
+    for folder, size in kept.items():
         if total > MOST and folder != place:
             shutil.rmtree(folder, ignore_errors=True)
             total -= size

@@ -89,10 +89,8 @@ def _map(scene: Scene, view: Viewpoint, judged: JudgedHeads | None, size: Size) 
         values = scene.values(scene.statistic(view))
         ramp = _ramp(values, light=scene.screen.light)
     else:
-        values, ramp = (
-            np.full((max(layer.h for layer in layers), len(layers)), np.nan),
-            Ramp(0.0, 1.0, light=scene.screen.light),
-        )
+        values = np.full((max(layer.h for layer in layers), len(layers)), np.nan)
+        ramp = Ramp(0.0, 1.0, light=scene.screen.light)
         for out in judged.outs:
             values[out.at, out.call] = out.weight
     picture = Picture(values[window.top : window.bottom, window.left : window.right])
@@ -136,8 +134,8 @@ def _family(heads: list[StandOut], view: Viewpoint, scene: Scene, width: int) ->
 
 def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list[Line]:
     """The sentence on the head under the cursor, and the strongest of what it reads; first the word that it brings."""
-    name, outs = scene.head_label(view.at, view.head), {(out.call, out.at): out for out in judged.outs}
-    out = outs.get((view.at, view.head))
+    name = scene.head_label(view.at, view.head)
+    out = next((out for out in judged.outs if (out.call, out.at) == (view.at, view.head)), None)
     kind = named_kinds(judged.summaries[view.at])[view.head]
     word = next((word for word in scene.needed if word.head == name), None)
     if word is not None:

@@ -27,17 +27,18 @@ def cell_line(scene: Scene, view: Viewpoint, width: int) -> Line:
 
 
 def _cell_parts(scene: Scene, view: Viewpoint, *, narrow: bool) -> list[str]:
-    grid, columns = scene.grid(view), _TOKEN_COLUMNS // 2 if narrow else _TOKEN_COLUMNS
-    query, key = short_label(grid.layer.queries, view.query, columns), short_label(grid.layer.keys, view.key, columns)
+    layer, columns = scene.layer(view), _TOKEN_COLUMNS // 2 if narrow else _TOKEN_COLUMNS
+    query, key = short_label(layer.queries, view.query, columns), short_label(layer.keys, view.key, columns)
     names = f"{query} -> {key}" if narrow else f"query {query} -> key {key}"
     cell = slice(view.query, view.query + 1), slice(view.key, view.key + 1)
-    value, layer = float(grid.cells(*cell)[0, 0]), scene.layer(view)
+    value = float(scene.grid(view).cells(*cell)[0, 0])
     if np.isnan(value):
         return [names, "hidden" if bool(layer.allowed(*cell)[0, 0]) else "masked"]
-    following = layer.queries[view.query + 1 : view.query + 2]
     terms = layer.terms(view.head, view.query, view.key)
     seen = int(layer.allowed(cell[0], slice(None)).sum())
     score = [] if terms.score is None else [f"score {terms.score:.2f}"]
     rank = [] if terms.rank is None else [f"rank {terms.rank:,} of {seen:,}"]
-    written = [f"generated {short_label([token], 0)}" for token in following if token.generated]
+    after = view.query + 1
+    is_written = after < layer.n and layer.queries[after].generated
+    written = [f"generated {short_label(layer.queries, after)}"] if is_written else []
     return [names, f"weight {terms.weight:.4f}", *written, *score, *rank]

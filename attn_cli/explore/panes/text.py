@@ -67,11 +67,11 @@ def _first_line(scene: Scene, view: Viewpoint) -> int:
 
 
 def _title(scene: Scene, view: Viewpoint, ramp: Ramp) -> list[str]:
-    grid, scale = scene.grid(view), "linear" if view.scale == "row" else view.scale
+    layer, scale = scene.layer(view), "linear" if view.scale == "row" else view.scale
     if view.by_column:
-        what = f"who attends to key {short_label(grid.layer.keys, view.key)}"
+        what = f"who attends to key {short_label(layer.keys, view.key)}"
     else:
-        what = f"what query {short_label(grid.layer.queries, view.query)} attends to"
+        what = f"what query {short_label(layer.queries, view.query)} attends to"
     return [scene.title(view), what, *["sinks hidden"] * view.hide_sinks, f"{scale} scale 0 to {ramp.high:.3g}"]
 
 

@@ -24,17 +24,18 @@ def bands(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Band
     k_across = namespace(q).matrix_transpose(k)  # [g, d, m]
     for start, stop in plan.pieces():
         span = rule.mask.span(start, stop, m)
+        keys = slice(span.first, span.last)
         masked = tuple(masked_cells(rule.mask, (start, stop), span, q, ceiling=plan.finite_scores))
         bias = rule.bias_of(start, stop, span.first, span.last)
         queries = q[:, start:stop, :] * rule.scale  # [h, b, d]: fewer numbers to scale than [h, b, c] of the scores
         every_row_sees_a_key = span.open_last > span.open_first or span.first == span.last
         for first in range(0, h, plan.heads):
             heads = slice(first, min(first + plan.heads, h))
-            of, keys = slice(first * g // h, max(heads.stop * g // h, first * g // h + 1)), slice(span.first, span.last)
+            key_heads = slice(first * g // h, max(heads.stop * g // h, first * g // h + 1))
             sink = None if rule.sink is None else rule.sink[heads]
             own = replace(rule, bias=_of_heads(bias, heads), sink=sink)
             cells = tuple(x._replace(cells=_of_heads(x.cells, heads)) for x in masked)
-            operands = queries[heads, ...], k_across[of, :, keys], v[of, keys, :]
+            operands = queries[heads, ...], k_across[key_heads, :, keys], v[key_heads, keys, :]
             place = partial(Band, start, stop, span.first, span.last, heads=heads)
             yield _band(place, operands, own, cells, every_row_sees_a_key, memory)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import Array, at_least_float32, is_torch, namespace, row_dot
+from attn_cli.arrays import Array, at_least_float32, namespace, on_cpu, row_dot
 from attn_cli.kernel.definition.rule import Rule
 
 BAND_BYTES = 10 * 2**20  # one band of scores; a product of few rows takes long to begin
@@ -53,7 +53,7 @@ def plan_of(
     rows = range(q.shape[1]) if rows is None else rows
     q, k = at_least_float32(q), at_least_float32(k)
     (h, _, _), (g, m, _) = q.shape, k.shape
-    on_gpu = is_torch(q) and q.device.type != "cpu"
+    on_gpu = not on_cpu(q)
     tile = tile_of(h, g, m, on_gpu=on_gpu, whole=not in_parts)
     return Plan(
         rows,

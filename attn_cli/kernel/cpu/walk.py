@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import Array, at_least_float32, is_torch, itemsize, namespace, to_numpy
+from attn_cli.arrays import Array, at_least_float32, itemsize, namespace, on_cpu, to_numpy
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of
 from attn_cli.kernel.definition.mask import intervals
@@ -31,7 +31,7 @@ def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
 
     return (
         all(str(x.dtype).removeprefix("torch.") in _TYPES for x in (q, k, v))
-        and all(not is_torch(x) or x.device.type == "cpu" for x in (q, k, v))
+        and all(map(on_cpu, (q, k, v)))
         and min(*q.shape, *k.shape, *v.shape) > 0
         and rule.softmax
         and rule.softcap is None

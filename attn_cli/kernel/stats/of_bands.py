@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from attn_cli.arrays import from_numpy, is_torch, namespace, to_numpy, zeros
+from attn_cli.arrays import from_numpy, is_torch, namespace, on_cpu, to_numpy, zeros
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.kernel.bands.threads import cores, together
@@ -33,8 +33,7 @@ def stats_of_bands(call: Banded, wanted: Wanted) -> RowStats:
 def _row_parts(call: Banded, rows: Sequence[int] | None) -> list[Sequence[int] | None]:
     """The ascending rows cut into as many parts, of about as many unmasked cells, as cores go through at once."""
     every = range(call.n) if rows is None else rows
-    on_cpu = not is_torch(call.like) or call.like.device.type == "cpu"
-    count = cores() if on_cpu and len(every) * call.h * call.m > _THREADED else 1
+    count = cores() if on_cpu(call.like) and len(every) * call.h * call.m > _THREADED else 1
     if count == 1:
         return [rows]
     seen = intervals(call.rule.mask, call.n, call.m)

@@ -8,9 +8,9 @@ from attn_cli.arrays import (
     Array,
     from_numpy,
     indices,
-    is_torch,
     itemsize,
     namespace,
+    on_cpu,
     row_dot,
     take_along_last_axis,
     to_numpy,
@@ -82,7 +82,7 @@ class PooledBlocks:
             cells = band.scores if not self.pool.mean_heads else band.scores.mean(0)[None]  # type: ignore[union-attr]
         else:
             cells = band.measured(self.pool.by, together=self.pool.mean_heads)
-        return cells if is_torch(cells) and cells.device.type != "cpu" else to_numpy(cells)
+        return to_numpy(cells) if on_cpu(cells) else cells
 
     def _kept_columns(self, cells: Array, band: Band) -> tuple[Array, int]:
         if self.columns is None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attn_cli.arrays import Array, is_torch, namespace, take_along_last_axis, to_numpy
+from attn_cli.arrays import Array, is_torch, namespace, on_cpu, take_along_last_axis, to_numpy
 
 _SHORT = 128  # entries; rows up to here are sorted whole
 
@@ -10,7 +10,7 @@ _SHORT = 128  # entries; rows up to here are sorted whole
 def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
     """The `count` largest entries of the last axis, largest first, equal ones by position: values and positions."""
     xp, c = namespace(weights), weights.shape[-1]
-    if is_torch(weights) and weights.device.type != "cpu":
+    if not on_cpu(weights):
         # One kernel; of equal weights that compete for the last place any may get it.
         picked = weights.topk(count, dim=-1).indices.sort(-1).values
         picked = picked.gather(-1, take_along_last_axis(weights, picked).argsort(dim=-1, descending=True, stable=True))

@@ -160,7 +160,7 @@ def _knock(report: Report, sheet: Sheet) -> None:
     keys = ["" if row["key"] is None else f'"{row["key_token"]}" {row["key"]}' for row in rows]
     words = [f"{head_name(row)}  {key}" for row, key in zip(rows, keys, strict=True)]
     panels.bars(sheet, [(answer_line(knock), words, [row[effect] for row in rows])], number)
-    means = "a bar is a head, and 0 no change; the word is the key that it attends to most"
+    means = "a bar is a head, 0 is no change, the word is the key that it attends to most"
     for line in (*knock_legend(knock, effect), means):
         sheet.note(line, 0, sheet.width)
 
