@@ -149,7 +149,7 @@ def test_another_text_is_read_beside_the_screen_and_escape_ends_it() -> None:
         await pilot.press("y")
         assert "attn matrix quick" in app.message
         await pilot.press("e")
-        app.screen.focused.post_message(events.Paste(" more\nlines\x1b\n"))  # type: ignore[union-attr]
+        app.screen.focused.post_message(events.Paste(" more\rlines\x1b\r\n"))  # type: ignore[union-attr]
         await pilot.pause()
         await typed(pilot, "")
         await until(app, pilot, lambda: not app.running)
