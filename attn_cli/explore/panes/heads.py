@@ -142,7 +142,7 @@ def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list
         place, layer = word.view, scene.layer(word.view)
         reader = token_name(layer.queries[place.query])
         gives = f": {reader} gives it {scene.row(place)[place.key]:.2f}" if layer.is_kept else ""
-        costs = f"  without it the answer loses {word.bits:.1f} bits"
+        costs = f"  without {word.word} the answer loses {word.bits:.1f} bits"
         costs += "" if kind is NO_KIND else f" · else {name} {kind.does}"
         return [line(f"{name} brings {word.word}{gives}", width, BOLD), line(costs, width)]
     if out is None:
