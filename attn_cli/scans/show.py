@@ -226,8 +226,8 @@ def _tested(first: np.ndarray, second: np.ndarray, *, paired: bool) -> tuple[dic
         effect = np.where(difference == 0, 0.0, difference / deviation)
     width = ci_half_width(error**2 * (freedom + 1), freedom + 1)
     ends, means = (difference - width, difference + width), (one["document_mean"], two["document_mean"])
-    tested = dict(zip(_TESTED, (*means, difference, *ends, effect, p_value), strict=True))
-    return tested, ~np.isnan(difference) & ((deviation > 0) | (difference != 0))
+    varies = np.maximum(deviation, np.abs(difference)) > np.finfo(np.float32).eps * np.abs(means).max(axis=0)
+    return dict(zip(_TESTED, (*means, difference, *ends, effect, p_value), strict=True)), varies
 
 
 class Scan(ScanResults):

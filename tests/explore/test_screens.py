@@ -189,7 +189,7 @@ def test_heads_are_those_of_attn_matrix_and_sinks_left_blank(causal: bool) -> No
     assert part is not None and part.weights is not None
     for head in range(layer.h):
         expected = np.where(masked, np.nan, part.weights[head])
-        np.testing.assert_allclose(cells(Grid(layer, head)), expected, atol=1e-6)
+        np.testing.assert_allclose(cells(Grid(layer, head)), expected, rtol=1e-6, atol=1e-6)
     hidden = cells(Grid(layer, 0, [2]))
     assert np.isnan(hidden[:, 2]).all()
     np.testing.assert_array_equal(np.delete(hidden, 2, 1), np.delete(cells(Grid(layer, 0)), 2, 1))

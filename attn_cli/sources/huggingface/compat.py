@@ -121,8 +121,8 @@ def cache_name(parameters: Iterable[str]) -> str | None:
 
 
 class _NoOutput(dict[str, Any]):
-    def __getattr__(self, _: str) -> None:
-        return None
+    def __getattr__(self, name: str) -> "_NoOutput | None":
+        return self if name.endswith("_outputs") else None  # those of a part of the model, as an image's encoder
 
 
 def one_token_longer(model: Any, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from transformers import (
     AttentionInterface,
     AttentionMaskInterface,
@@ -60,8 +61,7 @@ def test_layers_that_are_not_selected_compute_what_they_compute_without_a_captur
         inputs["attention_mask"] = torch.tensor([[1] * 11, [1] * 8 + [0] * 3])
         if not model.config.is_encoder_decoder:
             counted = inputs["attention_mask"].bool()
-    nothing = Selection(layers=())
-    run = run_captured(model, inputs, nothing)
+    run = run_captured(model, inputs, Selection(layers=()))
     assert run.summaries == []
     torch.testing.assert_close(run.outputs[0][counted], run_plain(model, inputs)[0][counted], atol=1e-4, rtol=0)
 
@@ -70,14 +70,13 @@ def test_layers_that_are_not_selected_compute_what_they_compute_without_a_captur
 def test_the_pass_ends_after_the_last_selected_layer(kind: str) -> None:
     """The same is seen as in a whole pass, and the blocks above don't run."""
     model = tiny(kind)
-    first = Selection(layers=(0,))
     modules = {module: places[0].layer for module, places in ModulePlaces(model).attention.items()}
     assert {*modules.values()} == {0, 1}
     runs: list[list[np.ndarray]] = []
     for until_asked in (False, True):
         matrices: list[np.ndarray] = []
         ended, visit = False, lambda call, to=matrices: to.append(reduce(call, MatrixOf()).part(Matrix).weights)
-        with capture(model, visit, selection=first) as ledger, torch.no_grad():
+        with capture(model, visit, selection=Selection(layers=(0,))) as ledger, torch.no_grad():
             if until_asked:
                 ledger.end_after_selection()
             model(**sentence(model))
@@ -122,6 +121,8 @@ def test_weights_of_own_code_are_taken_as_the_model_rounds_them_and_what_it_mask
     calls: list[WeightsCall] = []
     with torch.no_grad(), attn_cli.capture(model, calls.append):  # type: ignore[arg-type]
         model(input_ids=torch.arange(1, 7)[None])
+    if calls[0].place.way == "registry":
+        pytest.skip(f"transformers {transformers.__version__}: {kind} has no attention of its own")
     later = torch.ones(6, 6, dtype=torch.bool).triu(1) & OWN_CODE[kind]
     for call in calls:
         assert call.weights.sum(-1).numpy() == pytest.approx(1.0, abs=max(torch.finfo(dtype).eps, 1e-6))
