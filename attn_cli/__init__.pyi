@@ -12,7 +12,6 @@ from attn_cli.kernel.definition.mask import window as window
 from attn_cli.kernel.definition.rule import Rule as Rule
 from attn_cli.model.intervention import Change as Change
 from attn_cli.model.intervention import HeadPlace as HeadPlace
-from attn_cli.notebook.commands import Findings as Findings
 from attn_cli.notebook.commands import compare as compare
 from attn_cli.notebook.commands import head_kinds as head_kinds
 from attn_cli.notebook.commands import heads as heads
@@ -50,3 +49,4 @@ from attn_cli.summaries.reducers.keys import Top as Top
 from attn_cli.summaries.reducers.keys import TopKeys as TopKeys
 from attn_cli.summaries.reducers.matrix import Matrix as Matrix
 from attn_cli.summaries.reducers.matrix import MatrixOf as MatrixOf
+from attn_cli.views.notebook import Findings as Findings

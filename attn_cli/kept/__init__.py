@@ -15,7 +15,6 @@ from attn_cli.interrupts import unfinished
 
 _OFF = ("", "off", "0", "no", "none", "false")
 MOST = 4 * 10**9  # bytes of all of them
-_PRIVATE = 0o700
 
 
 def place_of(file: Path) -> Path | None:
@@ -24,8 +23,7 @@ def place_of(file: Path) -> Path | None:
     if folder is None or not file.is_file():
         return None
     file, status = file.resolve(), file.stat()
-    libraries = [version(name) for name in ("torch", "transformers")]
-    asked = [__version__, libraries, str(file), status.st_size, status.st_mtime_ns]
+    asked = [__version__, [*map(version, ("torch", "transformers"))], str(file), status.st_size, status.st_mtime_ns]
     return folder / f"{file.stem}-{blake2b(json.dumps(asked).encode(), digest_size=8).hexdigest()}"
 
 
@@ -33,7 +31,7 @@ def keep(place: Path, size: int, write: Callable[[Path], object]) -> None:
     """Keep what `write` writes at a place, whole or not at all; the least recently used go where all are too many."""
     if size > MOST:
         return
-    place.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=".attn-", dir=place.parent))  # of mode 0700
     unfinished.add(temporary)
     try:

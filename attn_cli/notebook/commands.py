@@ -1,14 +1,11 @@
 """One line in a notebook: what a command answers, as an object that shows itself and gives its rows and arrays."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from attn_cli.call import Call
-from attn_cli.display import Displayed, drawing
 from attn_cli.errors import InputError
 from attn_cli.model.blocks import BlockVectors
 from attn_cli.model.source import Predicting
@@ -16,31 +13,27 @@ from attn_cli.notebook.models import Asked, one_line
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.sources.memory import check_memory, free_memory
-from attn_cli.summaries.answer import Answer, Table
+from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.answers import compare as of_compare
 from attn_cli.summaries.answers import kinds as of_kinds
 from attn_cli.summaries.answers import knock as of_knock
 from attn_cli.summaries.answers import plane as of_plane
-from attn_cli.summaries.answers.calls import answer_of
 from attn_cli.summaries.parts import answer as of_parts
 from attn_cli.summaries.parts.text_parts import CUTS, TextPart, parts_of
-from attn_cli.summaries.reduce import Reducer, Summary, reduce, with_part
+from attn_cli.summaries.reduce import Reducer, Summary, reduce
+from attn_cli.summaries.reducers import record as of_record
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares, RowKeys
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
-from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.overview import overview_of, reads_each_token, with_one_head, with_one_matrix
-from attn_cli.summaries.told.story import kept_name, looked_and_told
+from attn_cli.summaries.told.story import looked_and_told
 from attn_cli.summaries.told.word_reads import WordReadsReducer
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
 from attn_cli.views.answers.deciding_rows import with_reading
-from attn_cli.views.writers.data import arrays_of, to_json
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from attn_cli.views.notebook import Findings
 
 Rows: TypeAlias = Sequence[int] | None
 Reducers: TypeAlias = Callable[[Rows, Call], Sequence[Reducer]]
@@ -50,76 +43,28 @@ _SHOWN, _BOTH = (64, 64), ("weights", "scores")  # the most queries and keys tha
 _PAGE = 256  # tokens of a text that a notebook shows as a page; a longer one makes the file large
 
 
-@dataclass(frozen=True, eq=False)
-class Findings(Displayed):
-    """What a command answers: `found["heads"]` is a table of rows, and the last line of a cell shows all of it.
-
-    The tables are those of `--format json`, and `found.answer.tables` has them by name. `recording` has all heads.
-    """
-
-    report: Report
-    screen: Report | None = None
-    recording: Recording | None = None
-
-    def __repr__(self) -> str:
-        return repr(self.answer)
-
-    def __getitem__(self, name: str) -> Table:
-        return self.answer[name]
-
-    @property
-    def answer(self) -> Answer:
-        """The result as its tables by name."""
-        return answer_of(self.report)
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays of the command's .npz file by name: `[layers, heads, ...]`, with `tokens`, `layers`, `heads`."""
-        return arrays_of(self.report)
-
-    def to_json(self) -> str:
-        """The result as JSON text, the same as the command line prints with --json."""
-        return to_json(self.report).decode()
-
-    def to_pandas(self) -> "DataFrame":
-        """The rows of the command's --format csv as a data frame."""
-        return next(iter(self.answer.tables.values())).to_pandas()
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        shown: dict[str, Any] = (self.screen or self.report)._repr_mimebundle_()
-        return shown if self.recording is None else shown | drawing().framed(self.recording)
-
-
 @one_line(predicts=None)
 def inspect(asked: Asked) -> Findings:
     """The overview of a text, as `attn inspect`: what the answer needs, what heads do, and all of it as a page."""
-    every = HeadStatistics(), HeadKindsReducer(), ReceivedShares(), MatrixOf(_SHOWN)
-    is_page = len(asked.prompt.tokens) <= _PAGE
+    text, free = (asked.source, asked.prompt), free_memory()
+    keeps = [of_record.Record(of_record.MemoryBudget(free))] if len(asked.prompt.tokens) <= _PAGE else []
+    every: list[Reducer] = [HeadStatistics(), HeadKindsReducer(), ReceivedShares(), MatrixOf(_SHOWN), *keeps]
 
     def reducers(call: Call) -> list[Reducer]:
         return [*every, *([WordReadsReducer()] if reads_each_token(call) else [])]
 
-    report, recording = _recorded(asked, reducers, free_memory() if is_page else 0)
+    summaries, story, notes = looked_and_told(*text, asked.selection, reducers, free)
+    kept = tuple(summary.without(of_record.Recorded) for summary in summaries)
+    report = Report("inspect", asked.source.about, (asked.prompt,), kept, notes, story=story)
     data, shown = (overview_of(report, on_screen=on_screen) for on_screen in (False, True))
-    return Findings(data, shown, recording if is_page else None)
+    return Findings(data, shown, of_record.told_recording(*text, summaries, story) if keeps else None)
 
 
 @one_line(predicts=None)
 def record(asked: Asked) -> Recording:
     """All that a model does with a text, in memory, and shown as a page: `.head(5, 9)`, `.save("run.attn")`."""
-    return _recorded(asked, lambda call: [HeadKindsReducer()], free_memory())[1]
-
-
-def _recorded(asked: Asked, reducers: Callable[[Call], list[Reducer]], free: int | None) -> tuple[Report, Recording]:
-    """What reducers make in one pass, with the story of its answer, and its recording, in half of the free bytes."""
-    source, prompt, keeps = asked.source, asked.prompt, Record(MemoryBudget(free))
-    looked = looked_and_told(source, prompt, asked.selection, lambda call: [*reducers(call), keeps], free_memory())
-    summaries, story, notes = looked
-    kept = tuple(summary.without(Recorded) for summary in summaries)
-    told = None if story is None else {kept_name(story["rows"]): story}
-    layers = tuple(part.layer for _, part in with_part(summaries, Recorded))
-    report = Report("inspect", source.about, (prompt,), kept, notes, story=story)
-    return report, Recording(dict(source.about), prompt, layers, told)
+    budget = of_record.MemoryBudget(free_memory())
+    return of_record.record(asked.source, asked.prompt, selection=asked.selection, budget=budget, tells=True)
 
 
 @one_line()

@@ -1,14 +1,11 @@
 """What every one-line function is given, in any of the forms that people have it in: a text, a model, and options."""
 
-import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property, wraps
 from importlib import import_module
 from inspect import Parameter, signature
-from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 from warnings import catch_warnings, filterwarnings
 
 from attn_cli.errors import AttnError, InputError
@@ -18,9 +15,10 @@ from attn_cli.recording import Recording
 from attn_cli.selection import ALL
 from attn_cli.selection_syntax import selection_of
 from attn_cli.sources import DEFAULT_MODEL, Loading, Reading, open_source
+from attn_cli.sources.files.paths import leads_somewhere
 from attn_cli.summaries.told.story import opened_to_tell
+from attn_cli.views.notebook import in_python
 
-Given: TypeAlias = Mapping[str, Any]
 Result = TypeVar("Result")
 _OPTIONS = ("layers", "heads", *Reading.__annotations__, *Loading.__annotations__)
 _ON_ALL = """
@@ -32,21 +30,18 @@ _ON_ALL = """
 
     Raises AttnError, whose hint says what to do.
 """
-_WORDS = {"-l": "layers=", "-H": "heads=", "-t": "token=", "-m": "model=", "-F": "inputs="}
-_NAMES = {"layer": "layers", "head": "heads", "pair": "decoder_text", "file": "inputs"}
 
 
 class Asked:
     """A text that a model has read, and the layers and heads to look at."""
 
-    def __init__(self, given: Given, predicts: bool | None) -> None:
+    def __init__(self, given: Mapping[str, Any], predicts: bool | None) -> None:
         for text in (text for name, text in given.items() if name.startswith("text")):
             if not isinstance(text, str | Prompt | None):
                 what = "an open source" if hasattr(text, "each") else type(text).__name__
                 raise InputError(f"text is a str, and not {what}", "the text comes first, then the model")
-            with suppress(OSError):  # a text may be too long for a path
-                if "model" not in given and "/" in str(text) and Path(str(text)).exists():
-                    raise InputError(f"the text is a path: {text}", f"a model's? write model={text!r}")
+            if "model" not in given and "/" in str(text) and leads_somewhere(str(text)):
+                raise InputError(f"the text is a path: {text}", f"a model's? write model={text!r}")
         self.text = next(iter(given.values()), None)
         self.selection = selection_of(*(_in_words(given.get(name)) for name in ("layers", "heads")))
         self.source = opened_to_tell(lambda has_head: opened(given, has_head if predicts is None else predicts))
@@ -78,8 +73,8 @@ def one_line(predicts: bool | None = False) -> Callable[[Callable[..., Result]],
                 raise InputError(f"no argument is called {name!r}", f"did you mean {near[0]!r}?" if near else "")
             given = {first.name: None, **shown.bind(*args, **named).arguments}
             try:
-                own_given = {each.name: given[each.name] for each in own if each.name in given}
-                return function(Asked(given, predicts), **own_given)
+                asked = Asked(given, predicts)
+                return function(asked, **{each.name: given[each.name] for each in own if each.name in given})
             except AttnError as error:
                 error.message, error.hint = in_python(error.message), in_python(error.hint)
                 raise
@@ -90,19 +85,10 @@ def one_line(predicts: bool | None = False) -> Callable[[Callable[..., Result]],
     return made
 
 
-def in_python(words: str) -> str:
-    """A message or hint with Python's arguments in place of the command line's options: `layers=` for --layer."""
-    words = words.replace("--debug shows the whole story", "its __cause__ is the whole story")
-    words = re.sub(r"--([a-z][a-z-]+)", lambda match: f"{_NAMES.get(match[1], match[1].replace('-', '_'))}=", words)
-    words = re.sub(r"(?<!\S)-[lHtmF](?!\w)", lambda match: _WORDS[match[0]], words)
-    return re.sub(r"= (?=[\dA-Z'\"])", "=", words)
-
-
-def opened(given: Given, predicts: bool) -> Source:
+def opened(given: Mapping[str, Any], predicts: bool) -> Source:
     """The source (what gives attention layer by layer) that `model` means; a transformers model is taken as it is."""
     model, tokenizer = given.get("model", DEFAULT_MODEL), given.get("tokenizer")
-    loading: Any = {"predicts": True} if predicts else {}
-    loading |= {name: given[name] for name in _OPTIONS[2:] if given.get(name) is not None}
+    loading: Any = {"predicts": predicts} | {name: given[name] for name in _OPTIONS[2:] if given.get(name) is not None}
     if isinstance(model, str):
         if tokenizer is not None:
             raise InputError(f"{model} has its own tokenizer", "leave out tokenizer=, or pass (model, tokenizer)")

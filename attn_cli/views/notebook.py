@@ -1,19 +1,23 @@
 """A result as a notebook shows it: a text for every viewer, and a page or a figure for those that can."""
 
+import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attn_cli.arrays import to_numpy
+from attn_cli.display import Displayed
 from attn_cli.errors import LimitError
 from attn_cli.kernel.definition.dense import Attention
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
 from attn_cli.recording.whole import RecordedHead
-from attn_cli.summaries.answer import Answer
+from attn_cli.summaries.answer import Answer, Table
+from attn_cli.summaries.answers.calls import answer_of
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS, Heads
 from attn_cli.summaries.reducers.keys import Received
@@ -29,8 +33,12 @@ from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawn_answer import draw_answer
 from attn_cli.views.screens import render
 from attn_cli.views.webpage.build import page_html
+from attn_cli.views.writers.data import arrays_of, to_json
 from attn_cli.views.writers.figure import FIGURES
 from attn_cli.views.writers.page import PAGE, inline_html, named
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 PAGE_SIZE = 1_000_000  # bytes of a page, which the .ipynb keeps
 WIDTH = 150.0  # millimetres of a figure
@@ -44,8 +52,18 @@ _FRAME = (
     '<iframe sandbox="allow-scripts" srcdoc="{page}" title="attention of a text" '
     'style="width: 100%; height: 560px; border: 0; resize: vertical; overflow: auto"></iframe>'
 )
+_WORDS = {"-l": "layers=", "-H": "heads=", "-t": "token=", "-m": "model=", "-F": "inputs="}
+_NAMES = {"layer": "layers", "head": "heads", "pair": "decoder_text", "file": "inputs"}
 
 Bundle = dict[str, str]
+
+
+def in_python(words: str) -> str:
+    """A message or hint with Python's arguments in place of the command line's options: `layers=` for --layer."""
+    words = words.replace("--debug shows the whole story", "its __cause__ is the whole story")
+    words = re.sub(r"--([a-z][a-z-]+)", lambda match: f"{_NAMES.get(match[1], match[1].replace('-', '_'))}=", words)
+    words = re.sub(r"(?<!\S)-[lHtmF](?!\w)", lambda match: _WORDS[match[0]], words)
+    return re.sub(r"= (?=[\dA-Z'\"])", "=", words)
 
 
 @singledispatch
@@ -125,6 +143,46 @@ def _attention(attention: Attention) -> Bundle:
 @bundle.register
 def _head(head: RecordedHead) -> Bundle:
     return _drawn(lambda screen: [_map_of_head(head, screen)])
+
+
+@dataclass(frozen=True, eq=False)
+class Findings(Displayed):
+    """What a command answers: `found["heads"]` is a table of rows, and the last line of a cell shows all of it.
+
+    The tables are those of `--format json`, and `found.answer.tables` has them by name. `recording` has all heads.
+    """
+
+    report: Report
+    screen: Report | None = None
+    recording: Recording | None = None
+
+    def __repr__(self) -> str:
+        return repr(self.answer)
+
+    def __getitem__(self, name: str) -> Table:
+        return self.answer[name]
+
+    @property
+    def answer(self) -> Answer:
+        """The result as its tables by name."""
+        return answer_of(self.report)
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of the command's .npz file by name: `[layers, heads, ...]`, with `tokens`, `layers`, `heads`."""
+        return arrays_of(self.report)
+
+    def to_json(self) -> str:
+        """The result as JSON text, the same as the command line prints with --json."""
+        return to_json(self.report).decode()
+
+    def to_pandas(self) -> "DataFrame":
+        """The rows of the command's --format csv as a data frame."""
+        return next(iter(self.answer.tables.values())).to_pandas()
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        shown: dict[str, Any] = (self.screen or self.report)._repr_mimebundle_()
+        return shown if self.recording is None else shown | framed(self.recording)
 
 
 class Svg(str):

@@ -22,11 +22,11 @@ from attn_cli.recording.layer import kept
 from attn_cli.recording.rules import rule_in_numpy
 from attn_cli.selection import ALL, Selection
 from attn_cli.summaries.calls.read_shares import key_head_norms
-from attn_cli.summaries.reduce import Part, Reducer, reduce, with_part
+from attn_cli.summaries.reduce import Part, Reducer, Summary, reduce, with_part
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.keys import ReceivedShares
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer, residual_lengths_of
-from attn_cli.summaries.told.story import kept_name, looked_and_told
+from attn_cli.summaries.told.story import Story, kept_name, looked_and_told
 from attn_cli.text import counted, excerpt
 
 Layers = Mapping[int, Array] | Sequence[Array] | Array
@@ -111,22 +111,25 @@ def operands_of(call: Call) -> dict[str, Array]:
 
 def record(
     source: Source,
-    text: str,
+    text: str | Prompt,
     *,
-    selection: Selection | None = None,
+    selection: Selection = ALL,
     pair: str | None = None,
     budget: MemoryBudget | None = None,
     step: Callable[[], object] = int,
     tells: bool = False,
 ) -> Recording:
     """One pass over a text, and a second `pair`, as a `Recording`; `tells`: with the story of its answer."""
-    prompt = source.read([text], pair)[0]
+    prompt = source.read([text], pair)[0] if isinstance(text, str) else text
     reducers: list[Reducer] = [Record(budget), *([HeadKindsReducer()] if tells else [])]
-    free = None if budget is None else budget.size
-    looked = looked_and_told(source, prompt, selection or ALL, lambda call: reducers, free, step, tells=tells)
-    layers = tuple(part.layer for _, part in with_part(looked[0], Recorded))
-    told = None if looked[1] is None else {kept_name(looked[1]["rows"]): looked[1]}
-    return Recording(dict(source.about), prompt, layers, told)
+    looked = source, prompt, selection, lambda call: reducers, None if budget is None else budget.size, step
+    return told_recording(source, prompt, *looked_and_told(*looked, tells=tells)[:2])
+
+
+def told_recording(source: Source, prompt: Prompt, summaries: Sequence[Summary], story: Story | None) -> Recording:
+    """What `Record` kept of each call of a text, and the story of its answer."""
+    told = None if story is None else {kept_name(story["rows"]): story}
+    return Recording(dict(source.about), prompt, tuple(part.layer for _, part in with_part(summaries, Recorded)), told)
 
 
 def recorded(call: Call) -> RecordedLayer:
