@@ -1,7 +1,9 @@
 """A result as a notebook shows it: a text for every viewer, and a page or a figure for those that can."""
 
+import math
 import re
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from html import escape
@@ -23,6 +25,8 @@ from attn_cli.summaries.reducers.heads import STATISTICS, Heads
 from attn_cli.summaries.reducers.keys import Received
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.told.story import Seen, kept_story, resting_keys
+from attn_cli.views.answers.deciding_rows import ranked_keys, seen_of
 from attn_cli.views.answers.matrices import colored_texts
 from attn_cli.views.drawing import panels
 from attn_cli.views.drawing.console import printed
@@ -41,17 +45,23 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 PAGE_SIZE = 1_000_000  # bytes of a page, which the .ipynb keeps
-WIDTH = 150.0  # millimetres of a figure
+WIDTH, _TEXT = 150.0, 100.0  # millimetres of a figure at most, and of a text or a legend
+_CELL, _LABELS = 6.5, 14.0  # millimetres of a cell at most, and of the words on each side of a map
 _LINES = 80  # of a screen, which the .ipynb keeps too
 _PANELS, _PICTURE = 16, 400_000  # heads of a figure, and its characters; of more the screen is shown
-_PICTURED = ("knock", "plane", "compare")  # besides matrices: whose figure says more than their tables
+_PICTURED = {"knock": WIDTH, "plane": WIDTH, "compare": WIDTH, "heads": _TEXT}  # millimetres of answers' figures
 _MORE = "layers= and heads= choose, the object's rows and arrays are whole"
 _ABOUT = {"model": "", "type": "", "revision": None, "dtype": "", "device": "none"}  # of what names no source
 _SCREEN = Screen(width=80, in_python=True)
+_DARK = (  # for notebooks of a dark theme: Jupyter's, VS Code's, Colab's
+    "<style>[data-jp-theme-light=false] .attn, .vscode-dark .attn, [theme=dark] .attn { color-scheme: dark }</style>"
+)
 _FRAME = (
-    '<iframe sandbox="allow-scripts" srcdoc="{page}" title="attention of a text" '
+    '<iframe sandbox="allow-scripts" srcdoc="{page}" title="attention of a text" class="attn" '
     'style="width: 100%; height: 560px; border: 0; resize: vertical; overflow: auto"></iframe>'
 )
+_IMAGE = '<img class="attn" alt="figure of the result below" src="data:image/svg+xml;base64,{svg}">'
+_NIGHT = "<style>@media (prefers-color-scheme: dark) { svg.attn { filter: invert(.93) hue-rotate(180deg) } }</style>"
 _WORDS = {"-l": "layers=", "-H": "heads=", "-t": "token=", "-m": "model=", "-F": "inputs="}
 _NAMES = {"layer": "layers", "head": "heads", "pair": "decoder_text", "file": "inputs"}
 
@@ -74,22 +84,54 @@ def bundle(thing: object) -> Bundle:
 
 @bundle.register
 def _report(report: Report) -> Bundle:
-    """A figure of a matrix's heads, else the screen in colours; as text the screen."""
+    """A figure, or the screen in colours, which heads and what they read have above it; as text the screen."""
     report = replace(report, source=named(report.source))
-    text, drawers = _cut(render(report, _SCREEN)), {name: FIGURES[name] for name in _PICTURED} | {"matrix": _matrix_of}
-    if report.command in drawers and report.batch is None and is_installed():
-        picture = drawn(WIDTH, "svg", partial(drawers[report.command], report)).decode()
-        if len(picture) <= _PICTURE:
-            return {"text/plain": text, "image/svg+xml": picture}
-    return {"text/plain": text, "text/html": inline_html(report, _LINES, _MORE)}
+    text, picture = {"text/plain": _cut(render(report, _SCREEN))}, _picture_of(report)
+    if picture and report.command not in ("heads", "top"):
+        return text | {"image/svg+xml": picture}
+    image = picture and _IMAGE.format(svg=b64encode(picture.encode()).decode()) + _DARK
+    return text | {"text/html": image + inline_html(report, _LINES, _MORE)}
 
 
-def _matrix_of(report: Report, sheet: Sheet) -> None:
-    if texts := list(colored_texts(report))[:_PANELS]:
-        panels.texts(sheet, texts)
-    else:
-        maps = [part for part in draw_answer(report, PAGE) if isinstance(part, HeatMap)]
-        panels.maps(sheet, maps[:_PANELS])
+def _picture_of(report: Report) -> str:
+    """The figure of an answer as SVG; "" where it has none, or a large one."""
+    command, maps, texts = report.command, list[HeatMap](), list[panels.ColoredText]()
+    if command == "matrix" and report.batch is None:
+        texts = list(colored_texts(report))
+        maps = [] if texts else [part for part in draw_answer(report, PAGE) if isinstance(part, HeatMap)]
+    elif command == "top" and (seen := seen_of(report)):
+        texts = [_read_text(report, seen)]
+    picture = _maps(maps[:_PANELS]) if maps else ""
+    if texts:
+        picture = _svg(_TEXT, partial(panels.texts, drawn=texts[:_PANELS]))
+    elif command in _PICTURED and sum(len(summary.place.heads) for summary in report.summaries) != 1:
+        picture = _svg(_PICTURED[command], partial(FIGURES[command], report))
+    return picture if len(picture) <= _PICTURE else ""
+
+
+def _read_text(report: Report, seen: Seen) -> panels.ColoredText:
+    """The text, coloured by the share of each token in what the rows that decide read; sinks have no colour."""
+    (summary, part), sinks, prompt = seen[0], resting_keys(seen), report.prompts[0]
+    title, _, shares, _ = ranked_keys(seen, sinks)
+    shares = np.where(np.isin(np.arange(len(shares)), [*sinks]), np.nan, shares)
+    text = prompt.text if summary.keys == prompt.tokens else None
+    return panels.ColoredText(title, "share", summary.keys, text, shares, part.rows[0] if len(part.rows) == 1 else None)
+
+
+def _maps(maps: Sequence[HeatMap]) -> str:
+    """Maps whose cells are no larger than numbers need."""
+    across = math.ceil(math.sqrt(len(maps)))
+    width = across * (max(each.values.shape[1] for each in maps) * _CELL + _LABELS) + _LABELS
+    return _svg(min(width, WIDTH), partial(panels.maps, drawn=maps), has_photo=maps[0].below is not None)
+
+
+def _svg(width: float, draw: Callable[[Sheet], None], *, has_photo: bool = False) -> str:
+    """A figure as SVG, dark where its viewer is, but for photographs; "" where nothing can draw it."""
+    if not is_installed():
+        return ""
+    svg = drawn(width, "svg", draw).decode()
+    start, rest = svg.split(">", 1)
+    return svg if has_photo else f'{start} class="attn">{_NIGHT}{rest}'
 
 
 @bundle.register
@@ -112,14 +154,16 @@ def _summary(summary: Summary) -> Bundle:
 
 @bundle.register
 def _recording(recording: Recording) -> Bundle:
-    text = render(Report("inspect", recording.about, (recording.prompt,), tuple(_summaries(recording))), _SCREEN)
+    story = kept_story(recording.told)
+    report = Report("inspect", recording.about, (recording.prompt,), tuple(_summaries(recording)), story=story)
+    text = render(replace(report, source=named(report.source)), _SCREEN)
     return {"text/plain": text} | framed(recording)
 
 
 def framed(recording: Recording) -> Bundle:
     """The interactive page in a frame of its own, which needs no kernel; {} where the text is too long for one."""
     try:
-        return {"text/html": _FRAME.format(page=escape(page_html(recording, PAGE_SIZE).decode()))}
+        return {"text/html": _FRAME.format(page=escape(page_html(recording, PAGE_SIZE).decode())) + _DARK}
     except LimitError:  # tokens and numbers alone are more
         return {}
 
@@ -129,15 +173,13 @@ def _matrix(matrix: Matrix) -> Bundle:
     maps = [(name, values) for name, values in matrix.maps if name != "scores"] or matrix.maps
     names = ["mean"] if matrix.averaged else [f"head {head}" for head in matrix.heads or range(maps[0][1].shape[0])]
     named_maps = [(f"{head} · {name}", name, values[at]) for name, values in maps for at, head in enumerate(names)]
-    return _drawn(lambda screen: [_map(*each, screen, matrix.block, matrix.pooling) for each in named_maps])
+    return _drawn(lambda screen: [_map(*each, screen, matrix) for each in named_maps])
 
 
 @bundle.register
 def _attention(attention: Attention) -> Bundle:
     weights = to_numpy(attention.weights)
-    weights = weights.reshape(-1, *weights.shape[-2:])
-    maps = [(f"head {head} · weights", "weights", values) for head, values in enumerate(weights)]
-    return _drawn(lambda screen: [_map(*each, screen) for each in maps])
+    return _matrix(Matrix(weights.reshape(-1, *weights.shape[-2:]), None))
 
 
 @bundle.register
@@ -199,10 +241,8 @@ def figure(head: RecordedHead, width: float) -> Svg:
 
 def _drawn(maps: Callable[[Screen], list[HeatMap]]) -> Bundle:
     text = {"text/plain": printed(maps(_SCREEN)[: panels.MOST_PANELS], _SCREEN)}
-    if not is_installed():
-        return text
-    figure = partial(panels.maps, drawn=maps(PAGE)[: panels.MOST_PANELS])
-    return text | {"image/svg+xml": drawn(WIDTH, "svg", figure).decode()}
+    picture = _maps(maps(PAGE)[: panels.MOST_PANELS])
+    return text | {"image/svg+xml": picture} if picture else text
 
 
 def _map_of_head(head: RecordedHead, screen: Screen) -> HeatMap:
@@ -212,20 +252,16 @@ def _map_of_head(head: RecordedHead, screen: Screen) -> HeatMap:
     return HeatMap(values, "weights", f"{head.title} · weights", rows, columns, screen, block=block)
 
 
-def _map(
-    title: str, kind: str, values: np.ndarray, screen: Screen, block: tuple[int, int] = (1, 1), pooling: str = "max"
-) -> HeatMap:
-    kind = "scores" if kind == "scores" else "weights"
+def _map(title: str, name: str, values: np.ndarray, screen: Screen, matrix: Matrix) -> HeatMap:
+    kind, block = "scores" if name == "scores" else "weights", matrix.block
     rows, columns = ([str(at) for at in range(size * step)] for size, step in zip(values.shape, block, strict=True))
-    return HeatMap(values, kind, title, rows, columns, screen, block=block, pooling=pooling)
+    return HeatMap(values, kind, title, rows, columns, screen, block=block, pooling=matrix.pooling)
 
 
-def _summaries(recording: Recording) -> list[Summary]:
-    summaries = []
+def _summaries(recording: Recording) -> Iterator[Summary]:
     for layer in recording.layers:
         masked = np.isneginf(layer.log_sums).sum(axis=-1)
         unknown = np.full(layer.h, np.nan)  # of a statistic that is younger than the recording
         statistics = {each.name: layer.statistics.get(each.name, unknown) for each in STATISTICS}
         parts = (Heads(statistics, masked), Received({"received_share": layer.received.astype(np.float64)}))
-        summaries.append(Summary(layer.place, layer.queries, layer.keys, layer.rule.describe(), parts))
-    return summaries
+        yield Summary(layer.place, layer.queries, layer.keys, layer.rule.describe(), parts)

@@ -86,14 +86,3 @@ def joined(line: Iterable[Segment]) -> Iterator[Segment]:
             yield from run
         else:
             yield Segment("".join(segment.text for segment in run), style)
-
-
-def height_of(renderable: object, screen: Screen) -> int:
-    """The number of lines that something takes when it is printed; of a table with its headings."""
-    own = getattr(renderable, "height", None)
-    if own is not None:
-        return int(own)
-    rows = getattr(renderable, "row_count", None)
-    if rows is not None:
-        return int(rows) + 1
-    return sum(max(-(-cell_len(line) // screen.width), 1) for line in str(renderable).split("\n"))

@@ -13,7 +13,6 @@ from attn_cli.errors import InputError
 from attn_cli.recording import Recording
 from attn_cli.summaries.report import Report
 from attn_cli.text import model_name
-from attn_cli.views.drawing.cells import height_of
 from attn_cli.views.drawing.console import console_for
 from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.screens import renderables
@@ -99,17 +98,12 @@ def to_html(reports: list[Report]) -> bytes:
 
 def inline_html(report: Report, most: int, more: str) -> str:
     """The first `most` lines of a report's screen, 96 columns wide, as one HTML block to put into another page."""
-    console, lines, left = console_for(_INLINE, record=True), list[list[Segment]](), 0
-    for renderable in renderables(report, _INLINE):
-        if len(lines) > most:
-            left += height_of(renderable, _INLINE)
-        else:
-            lines += console.render_lines(renderable, pad=False)
-    left += max(len(lines) - most, 0)
+    console = console_for(_INLINE, record=True)
+    lines = [line for each in renderables(report, _INLINE) for line in console.render_lines(each, pad=False)]
     for line in lines[:most]:
         console.print(Segments([*line, Segment.line()]), end="")
-    if left:
-        console.print(f"… {left:,} lines more: {more}", style="bold", markup=False, highlight=False)
+    if len(lines) > most:
+        console.print(f"… {len(lines) - most:,} lines more: {more}", style="bold", markup=False, highlight=False)
     code = f'<pre style="color: inherit; background: none; {UNBROKEN}">{{code}}</pre>'
     html = console.export_html(theme=_LIGHT, code_format=code, inline_styles=True)
     return _OF_DECORATION.sub("", html).replace(_DIMMED, _GREY).encode("utf-8", "backslashreplace").decode()
