@@ -28,10 +28,10 @@ from threadpoolctl import ThreadpoolController
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.explore import displays, moves  # noqa: F401 (functions of both are commands)
 from attn_cli.explore.answer import draw_answer, opening
-from attn_cli.explore.command_line import LineOrigin, command_words, figure_words
+from attn_cli.explore.command_line import LineOrigin, command_words
 from attn_cli.explore.commands import COMMANDS, Command, command_of, why_dead
 from attn_cli.explore.panes import cell, heads, matrix, text
-from attn_cli.explore.panes.lines import REVERSED, Line, line, padded
+from attn_cli.explore.panes.lines import REVERSED, Line, line
 from attn_cli.explore.pictures import Asked, Picture, computed
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import PANES, Viewpoint
@@ -39,7 +39,7 @@ from attn_cli.interrupts import end_at_once, heeded, kept
 from attn_cli.recording import Recording
 from attn_cli.text import visible
 from attn_cli.views.drawing.ascii import marks_in_ascii
-from attn_cli.views.drawing.cells import DIM
+from attn_cli.views.drawing.cells import DIM, PLAIN
 from attn_cli.views.invocation import command_line
 
 _PATIENCE = 2.0  # seconds that a signal gives the explorer to leave the terminal as it was
@@ -58,10 +58,6 @@ class Outside:
     origin: LineOrigin
     write: Callable[[Recording, list[str]], None]  # runs a command line of attn on a recording
     read: Callable[[str, Callable[[], None]], Recording] | None = None  # calls its second argument after every layer
-
-
-class Ended(Exception):
-    """Raised in a model's pass that the user has ended."""
 
 
 class Lines(Widget):
@@ -85,8 +81,8 @@ class Lines(Widget):
 
     def render_line(self, y: int) -> Strip:
         """Line y; blank before the first picture."""
-        width = self.size.width
-        return Strip(padded(self.lines[y] if y < len(self.lines) else [], width), width)
+        line = self.lines[y] if y < len(self.lines) else []
+        return Strip(Segment.adjust_line_length(line, self.size.width, PLAIN), self.size.width)
 
 
 class Entry(TextArea):
@@ -387,7 +383,8 @@ class Explorer(App[int], inherit_bindings=False):
             self._guarded(lambda: self._stand(moves.at_needed(self.view, scene.needed[word])))
         elif name in PANES:
             view = replace(self.view, pane=name)
-            clicked = _DRAWN[name].pointed(scene, view, scene.sizes(self.view)[name], event.x, event.y)
+            at = scene.sizes(self.view)[name], event.x, event.y
+            clicked = view if name == "cell" else _DRAWN[name].pointed(scene, view, *at)
             if clicked is not None:
                 self._guarded(lambda: self._stand(clicked))
                 if event.chain == 2:
@@ -485,8 +482,9 @@ class Explorer(App[int], inherit_bindings=False):
 
     def _write(self, file: str, *, force: bool = False) -> None:
         suffix, scene, view = Path(file).suffix.lower(), self.scene, self.view
-        origin, words_of = LineOrigin((), ("-m", "shown.attn")), figure_words if suffix in _FIGURES else command_words
-        words = origin.words("inspect", []) if suffix in _OF_EVERYTHING else words_of(origin, scene, view)
+        origin = LineOrigin((), ("-m", "shown.attn"))
+        words = command_words(origin, scene, view, draws=suffix in _FIGURES)
+        words = origin.words("inspect", []) if suffix in _OF_EVERYTHING else words
         self.outside.write(scene.recording, [*words, "-o", file, *(["--force"] if force else [])])
         self.message = f"wrote {file}"
 
@@ -521,7 +519,7 @@ class Explorer(App[int], inherit_bindings=False):
 
     def _failed(self, error: BaseException) -> None:
         self.running = ""
-        if isinstance(error, Ended):
+        if isinstance(error, asyncio.CancelledError):
             self.message = "ended: this is the text that was read before"
         elif isinstance(error, AttnError):
             self.message = error.message
@@ -538,7 +536,7 @@ class Explorer(App[int], inherit_bindings=False):
             nonlocal done
             done += 1
             if stop.is_set():
-                raise Ended
+                raise asyncio.CancelledError
             if self.is_running:
                 self.call_later(self._progress, words.format(done))
 
@@ -576,7 +574,8 @@ class Explorer(App[int], inherit_bindings=False):
         self.scene = Scene(recording, old.screen)
         if self.scene.is_quickly_judged:
             self.scene.judge()
-        self.outside = replace(self.outside, origin=self.outside.origin.with_text(words))
+        text = ("--", words) if words.startswith("-") else (words,)
+        self.outside = replace(self.outside, origin=replace(self.outside.origin, text=text))
         self.view, self.seen = self.scene.settled(self.view), []
         self._judge()
 

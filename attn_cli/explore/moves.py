@@ -35,7 +35,8 @@ def _head_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewpo
 
 def _token_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewpoint:
     place, total = view.subject, scene.size(view)[1 if view.by_column else 0]
-    if down and (image := scene.patches(view)) is not None:
+    image = scene.patches(view)
+    if down and image is not None and place in image[0]:
         place += down * image[0].shape[1]
     elif down and scene.same_tokens(view):
         place = scene.layout(view).neighbour(place, down)
@@ -46,7 +47,7 @@ def _token_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewp
 
 _AROUND = (-1, 0), (1, 0), (0, -1), (0, 1)
 row("up|k down|j left|h right|l", "move", *(partial(_moved, *to) for to in _AROUND), shown="arrows, hjkl", is_step=True)
-_FAR = [partial(_moved, FAR * down, FAR * across) for down, across in _AROUND]
+_FAR = (partial(_moved, FAR * down, FAR * across) for down, across in _AROUND)
 row("K J H L", "move ten at a time", *_FAR, shown="H J K L", is_step=True)
 
 
@@ -55,8 +56,7 @@ def _paged(direction: int, scene: Scene, view: Viewpoint) -> Viewpoint:
     return _moved(direction * max(pages.get(view.pane, FAR), 1), 0, scene, view)
 
 
-_PAGES = [partial(_paged, -1), partial(_paged, 1)]
-row("pageup pagedown", "move by a page", *_PAGES, shown="page up, down", is_step=True)
+row("pageup pagedown", "move by a page", partial(_paged, -1), partial(_paged, 1), shown="page up, down", is_step=True)
 
 
 def _to_end(last: bool, scene: Scene, view: Viewpoint) -> Viewpoint:
@@ -133,8 +133,7 @@ def _next_of_kind(letter: str, step: int, scene: Scene, view: Viewpoint) -> View
 
 _OF_KINDS = [partial(_next_of_kind, letter, 1) for letter in "idpsf"]
 row("i d p s f", "the next induction, duplicate, previous, self, focused head", *_OF_KINDS, panes=HEADS, hint="kind")
-_STANDING_OUT = [partial(_next_of_kind, "", 1), partial(_next_of_kind, "", -1)]
-row(". ,", "the next head that stands out, the one before", *_STANDING_OUT)
+row(". ,", "the next head that stands out, the one before", *(partial(_next_of_kind, "", step) for step in (1, -1)))
 
 
 def _head_after(step: int, scene: Scene, view: Viewpoint) -> Viewpoint:

@@ -121,6 +121,14 @@ class Scene:
                 if view is not None:
                     yield NeededWord(word_label(word, story), -word["bits"], self.head_label(view.at, view.head), view)
 
+    @cached_property
+    def bringing(self) -> list[tuple[int, int, float]]:
+        """The heads that bring the words of the first line: indices of layer and head, and the weight on the word."""
+        story = self.story or {"words": [], "heads": []}
+        heads = [head for word in needed(story["words"])[:_MOST_NEEDED] for head in readers(story, word)]
+        places = [(recorded_cell(self.recording, story, head), head["weight"]) for head in heads]
+        return [(place[0], place[1], weight) for place, weight in places if place is not None]
+
     def on_head(self, story: Story, head: Row) -> Viewpoint | None:
         """The viewpoint on a head at the row that predicts, of several that from which it attends to a key most."""
         cell = recorded_cell(self.recording, story, head)
@@ -299,20 +307,21 @@ class Scene:
 
     def layout(self, view: Viewpoint) -> TextLayout:
         """The text as lines of tokens, each with its place on the screen."""
-        tokens = self.text_tokens(view)
-        width = max(self.size_of("text").width, 4)  # a character and a mark
+        tokens, image = self.text_tokens(view), self.patches(view)
+        width = max(self.size_of("text").width - (0 if image is None else image[1] * image[0].shape[1] + 2), 4)
         key = (id(tokens), width)
         if key not in self._layouts:
             if len(self._layouts) > 16:
                 self._layouts.clear()
-            self._layouts[key] = layout_of(tokens, self.recording.prompt.text, width)
+            words = range(len(tokens)) if image is None else np.setdiff1d(range(len(tokens)), image[0]).tolist()
+            made = layout_of([tokens[at] for at in words], self.recording.prompt.text, width)
+            pieces = ((piece._replace(token=[*words, -1][piece.token]) for piece in line) for line in made.lines)
+            self._layouts[key] = TextLayout(tuple(map(tuple, pieces)))
         return self._layouts[key]
 
     def text_lines(self, view: Viewpoint) -> tuple[int, int]:
         """How many lines the text has, and how many the table of heaviest tokens, to which a short text leaves more."""
         left = max(self.size_of("text").height - 4, 2)  # title, rule, rest, status
-        if self.patches(view) is not None:
-            return 0, min(left, _LONGEST_TABLE)
         table = max(round(left * _TABLE_SHARE), min(3, left - 1))
         text = min(len(self.layout(view).lines), left - table)
         return text, min(left - text, _LONGEST_TABLE)

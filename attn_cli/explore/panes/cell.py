@@ -34,11 +34,6 @@ def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
     return [parts_line(title, width, BOLD), *filled(body, height - 3), line(sums, width, BOLD), status]
 
 
-def pointed(scene: Scene, view: Viewpoint, size: Size, x: int, y: int) -> Viewpoint | None:
-    """The viewpoint in the pane: no place of it means another cell."""
-    return view
-
-
 def _products(terms: Terms, width: int, lines: int, depth: str) -> list[Line]:
     """The largest products with their running sum, and what the others add up to."""
     assert terms.products is not None and terms.q is not None and terms.k is not None

@@ -1,5 +1,6 @@
 """All heads: a cell each, coloured where they stand out or by one number."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import wrap
 
@@ -7,18 +8,18 @@ import numpy as np
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from attn_cli.explore.panes.heat import heat_lines
+from attn_cli.explore.panes.heat import heat_lines, with_cell
 from attn_cli.explore.panes.lines import CURSOR, Line, filled, line, parts_line, status_line, with_ramp
 from attn_cli.explore.panes.names import short_label
 from attn_cli.explore.pictures import Picture
 from attn_cli.explore.scene import JudgedHeads, Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.explore.window import CellForm, MatrixWindow, Space, window_at
-from attn_cli.summaries.standing_out import NO_KIND, StandOut, counts, families_of, named_kinds
+from attn_cli.summaries.standing_out import NO_KIND, counts, families_of, named_kinds
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.answers.story import token_name
 from attn_cli.views.drawing.cells import BOLD, DIM, PLAIN
-from attn_cli.views.drawing.palette import Ramp
+from attn_cli.views.drawing.palette import Ramp, background
 
 _LABEL = 6  # columns before the first head
 _HEADING = 2  # lines above the heads: title, ruler
@@ -95,6 +96,11 @@ def _map(scene: Scene, view: Viewpoint, judged: JudgedHeads | None, size: Size) 
             values[out.at, out.call] = out.weight
     picture = Picture(values[window.top : window.bottom, window.left : window.right])
     cells = heat_lines(picture, form, ramp, scene.screen, window.cell_of(view.head, view.at))
+    for at, head, _ in [] if form.halves else scene.bringing:
+        row, column = window.cell_of(head, at)
+        if (at, head) != (view.at, view.head) and row in range(len(cells)) and column in range(window.shape[1]):
+            style = background(float(ramp.levels(picture.values[row, column])), ramp, scene.screen.depth)
+            cells[row] = with_cell(cells[row], column, Segment("•".center(form.columns), style + BOLD))
     names = [str(layer.place.layer) for layer in layers[window.left : window.right]]
     every = -(-(max(map(len, names)) + 1) // form.columns)
     ruler = "".join(name.ljust(form.columns * every) for name in names[::every])
@@ -108,7 +114,11 @@ def _map(scene: Scene, view: Viewpoint, judged: JudgedHeads | None, size: Size) 
 def _kinds(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int, room: int) -> list[Line]:
     """The families of heads by name, and what the head under the cursor does."""
     own = _own(scene, view, judged, width)
-    families = [_family(heads, view, scene, width) for heads in families_of(judged.outs)]
+    answer = [_family(("• answer", "bring words that it needs"), scene.bringing, view, scene, width)]
+    families = answer if scene.bringing else []
+    for heads in families_of(judged.outs):
+        kind, places = heads[0].kind, [(out.call, out.at, out.weight) for out in heads]
+        families.append(_family((kind.words, kind.does), places, view, scene, width))
     families.append(parts_line(["others", *counts(judged.summaries, judged.outs)], width, DIM))
     listed = room - len(own)
     if len(families) > listed > 0:
@@ -117,19 +127,20 @@ def _kinds(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int, room:
     return [*[[]] * (gaps > 0), *families[: max(listed, 0)], *[[]] * (gaps > 1), *own]
 
 
-def _family(heads: list[StandOut], view: Viewpoint, scene: Scene, width: int) -> Line:
-    name = f"{heads[0].kind.words} {len(heads)}"
+def _family(
+    words: tuple[str, str], heads: Sequence[tuple[int, int, float]], view: Viewpoint, scene: Scene, width: int
+) -> Line:
+    """A family's name, its heads with their weights, as many as fit, and what they do."""
+    name, does = f"{words[0]} {len(heads)}", f"  {words[1]}" if width >= _WIDE else ""
     segments: Line = [Segment(f"{name:{_NAME}}", BOLD)]
-    words = f"  {heads[0].kind.does}" if width >= _WIDE else ""
     used = max(len(name), _NAME)
-    for out in heads:
-        text = f"{scene.head_label(out.call, out.at)} {out.weight:.2f}"
-        if used + len(text) + 2 + len(words) > width:
+    for at, head, weight in heads:
+        text = f"{scene.head_label(at, head)} {weight:.2f}"
+        if used + len(text) + 2 + len(does) > width:
             break
-        is_here = (out.call, out.at) == (view.at, view.head)
-        segments += [Segment("  ", PLAIN), Segment(text, CURSOR if is_here else PLAIN)]
+        segments += [Segment("  ", PLAIN), Segment(text, CURSOR if (at, head) == (view.at, view.head) else PLAIN)]
         used += len(text) + 2
-    return [*segments, Segment(words, DIM)] if words else segments
+    return [*segments, Segment(does, DIM)] if does else segments
 
 
 def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list[Line]:

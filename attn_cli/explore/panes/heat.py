@@ -22,7 +22,7 @@ def heat_lines(picture: Picture, form: CellForm, ramp: Ramp, screen: Screen, cur
     """The lines of cells `[down, across]`; the cell at `cursor` is marked."""
     steps, lines = _cells(picture, form, ramp, screen)
     row, column = cursor
-    at, first = row // 2 if form.halves else row, column * form.columns
+    at = row // 2 if form.halves else row
     if not 0 <= at < len(lines):
         return lines
     before = lines[at]
@@ -37,9 +37,14 @@ def heat_lines(picture: Picture, form: CellForm, ramp: Ramp, screen: Screen, cur
         mark = Segment(" " * form.columns, Style.parse(f"on {_MARKED[screen.depth]}"))
     else:
         mark = Segment("◆" * form.columns, CURSOR)
-    parts = list(Segment.divide(before, [first, first + form.columns, sum(len(cell.text) for cell in before)]))
-    marked = [*(parts[0] if first else []), mark, *(parts[2] if len(parts) > 2 else [])]
-    return [*lines[:at], marked, *lines[at + 1 :]]
+    return [*lines[:at], with_cell(before, column, mark), *lines[at + 1 :]]
+
+
+def with_cell(cells: Line, column: int, cell: Segment) -> Line:
+    """The line of cells as wide as `cell`, with it in one column."""
+    first, last = column * len(cell.text), (column + 1) * len(cell.text)
+    parts = list(Segment.divide(cells, [first, last, max(Segment.get_line_length(cells), last + 1)]))
+    return [*parts[0], cell, *parts[2]]
 
 
 @lru_cache(maxsize=8)

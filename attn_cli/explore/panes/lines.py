@@ -41,19 +41,6 @@ def filled(lines: list[Line], height: int) -> list[Line]:
     return [*lines[:height], *([[]] * (height - len(lines)))]
 
 
-def width_of(segments: Line) -> int:
-    """The columns of a line."""
-    return cell_len("".join([segment.text for segment in segments if not segment.control]))
-
-
-def padded(segments: Line, width: int) -> Line:
-    """The line in exactly `width` columns."""
-    used = width_of(segments)
-    if used > width:
-        return Segment.adjust_line_length(segments, width, PLAIN)
-    return [*segments, Segment(" " * (width - used), PLAIN)] if used < width else segments
-
-
 def with_ramp(parts: Line, ramp: Ramp, ends: tuple[str, str], width: int, screen: Screen) -> Line:
     """The line `parts`, followed by the colours of a scale from its lowest to its highest, between the words `ends`."""
     if screen.depth in ("truecolor", "256"):
@@ -64,4 +51,4 @@ def with_ramp(parts: Line, ramp: Ramp, ends: tuple[str, str], width: int, screen
             Segment(mark, foreground(level, ramp, screen.depth)) for mark, level in zip(SHADES[1:], levels, strict=True)
         ]
     drawn = [Segment(f"  {ends[0]} ", DIM), *bar, Segment(f" {ends[1]}", DIM)]
-    return [*parts, *drawn] if width_of(parts) + width_of(drawn) <= width else parts
+    return [*parts, *drawn] if Segment.get_line_length([*parts, *drawn]) <= width else parts

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from rich.segment import Segment
 
+from attn_cli.explore.panes import text
 from attn_cli.explore.panes.heat import heat_lines
 from attn_cli.explore.panes.lines import Line, filled, line, parts_line
 from attn_cli.explore.panes.names import cell_line, short_label
@@ -31,6 +32,9 @@ def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
         is_here = cursor[0] // step == at
         label = _row_label(grid.layer.queries, window, cursor[0] if is_here else at * step, columns)
         lines.append([*cells, Segment("◀" if is_here else " ", BOLD), *line(label, columns, BOLD if is_here else DIM)])
+    row, room = replace(view, by_column=False), size.height - 3 - len(lines)
+    if room > 1 and "text" not in scene.sizes(view):
+        lines += [[], *text.table(scene, row, scene.row(row), scene.heaviest(row, room).tolist(), size.width)]
     return [*filled(lines, size.height - 1), cell_line(scene, view, size.width)]
 
 
@@ -71,8 +75,8 @@ def _ruler(keys: Sequence[Token], window: MatrixWindow, cursor: int) -> Line:
     every = 10 if columns == 1 else 5
     numbers = "".join(f"{window.left + at * form.keys:<{every * columns}}" for at in range(0, across, every))
     place = cursor * columns
-    text = numbers.rstrip().ljust(place + 1)
-    return [Segment(text[:place], DIM), Segment("▼", BOLD), Segment(text[place + 1 :], DIM)]
+    ruler = numbers.rstrip().ljust(place + 1)
+    return [Segment(ruler[:place], DIM), Segment("▼", BOLD), Segment(ruler[place + 1 :], DIM)]
 
 
 def _row_label(queries: Sequence[Token], window: MatrixWindow, row: int, columns: int) -> str:

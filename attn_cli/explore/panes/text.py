@@ -29,7 +29,7 @@ def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
     places = scene.heaviest(view, table_lines).tolist()
     width = size.width if image is None else size.width - image[1] * image[0].shape[1] - 2
     lines = [*_text(scene, view, row, ramp, text_lines), [Segment("─" * width, DIM)]]
-    lines += [*_table(scene, view, row, places, width), line(_rest(view, row, places), width, DIM)]
+    lines += [*table(scene, view, row, places, width), line(_rest(view, row, places), width, DIM)]
     lines = lines if image is None else _beside_image(scene, view, ramp.levels(row[image[0]]), *image, lines)
     title = parts_line(_title(scene, view, ramp), size.width, BOLD)
     return [*filled([title, *lines], size.height - 1), cell_line(scene, view, size.width)]
@@ -50,8 +50,10 @@ def _beside_image(
 def pointed(scene: Scene, view: Viewpoint, size: Size, x: int, y: int) -> Viewpoint | None:
     """The viewpoint on the token at column x and line y of the pane (text or table); None without one."""
     text_lines, table_lines = scene.text_lines(view)
-    token = scene.layout(view).token_at(_first_line(scene, view) + y - 1, x) if 0 < y <= text_lines else None
-    if (image := scene.patches(view)) is not None and x < image[1] * image[0].shape[1]:
+    image = scene.patches(view)
+    left = 0 if image is None else image[1] * image[0].shape[1] + 2  # of the words
+    token = scene.layout(view).token_at(_first_line(scene, view) + y - 1, x - left) if 0 < y <= text_lines else None
+    if image is not None and x < left - 2:
         row = 2 * (y - 1) // image[1]
         token = int(image[0][row, x // image[1]]) if 0 <= row < len(image[0]) else view.subject
     if token is not None:
@@ -100,7 +102,8 @@ def _text(scene: Scene, view: Viewpoint, row: np.ndarray, ramp: Ramp, height: in
     ]
 
 
-def _table(scene: Scene, view: Viewpoint, row: np.ndarray, places: list[int], width: int) -> list[Line]:
+def table(scene: Scene, view: Viewpoint, row: np.ndarray, places: list[int], width: int) -> list[Line]:
+    """The lines of the tokens at `places` with their weights in a row; the cursor's is marked."""
     tokens, most = scene.text_tokens(view), max((float(row[place]) for place in places), default=1.0)
     room, lines = max(min(40, width - _LABEL - 16), 4), list[Line]()
     for place in places:
