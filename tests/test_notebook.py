@@ -58,6 +58,7 @@ def test_every_result_shows_itself() -> None:
         if kind == "image/svg+xml":
             ElementTree.fromstring(bundle[kind])
         assert len(repr(thing).splitlines()) == 1 or isinstance(thing, tuple)
+    assert "<img" in attn_cli.heads("a river bank")._repr_mimebundle_()["text/html"]
 
 
 def test_a_recording_is_a_page_in_a_frame_of_its_own() -> None:

@@ -99,7 +99,7 @@ def _picture_of(report: Report) -> str:
     if command == "matrix" and report.batch is None:
         texts = list(colored_texts(report))
         maps = [] if texts else [part for part in draw_answer(report, PAGE) if isinstance(part, HeatMap)]
-    elif command == "top" and (seen := seen_of(report)):
+    elif command == "top" and (seen := seen_of(report)) and report.prompts[0].picture is None:
         texts = [_read_text(report, seen)]
     picture = _maps(maps[:_PANELS]) if maps else ""
     if texts:

@@ -86,19 +86,19 @@ def again(app: Explorer) -> Explorer:
 @pytest.mark.parametrize("size", [(40, 12), (200, 60), (3, 1)], ids=str)
 def test_the_first_screen_at_all_sizes(size: tuple[int, int], mary: Recording) -> None:
     lines = lines_of(played(explorer(mary, size), "2"))
-    assert len(lines) == size[1]
-    assert ("next" in lines[0]) == (size[1] > 8)
+    assert len(lines) == size[1] and ("next" in lines[0]) == (size[1] > 8)
     assert size[1] < 12 or "? keys" in lines[-1]
 
 
 def test_an_image_is_lit_where_the_token_attends() -> None:
     patches = tuple(Token(at, f"r{at // 4},c{at % 4}", row=at // 4, column=at % 4) for at in range(12))
-    prompt = Prompt("", patches, picture=np.full((30, 40, 3), 255, np.uint8))
+    prompt = Prompt("what", (*patches, Token(12, "what", start=0, end=4)), picture=np.full((30, 40, 3), 255, np.uint8))
     scene, view = scene_of(recording_of(prompt, causal=False)), Viewpoint("text", query=3)
-    lines, row = text.draw(scene, view, scene.size_of("text"))[1:], scene.row(view)
+    lines, row = text.draw(scene, view, scene.size_of("text"))[1:], scene.row(view)[:12]
     middles = [lines[at // 4 * 5 + 2][at % 4 * 10 + 5] for at in range(12)]  # of patches of 10 half blocks a side
     light = np.array([sum(cell.style.bgcolor.get_truecolor()) for cell in middles])  # type: ignore[union-attr]
     assert light.max() == 3 * 255 and (np.diff(light[np.argsort(row)]) >= 0).all() and len({*light.tolist()}) > 8
+    assert "what" in [part.text for part in lines[0]]
 
 
 def test_pieces_of_a_character_have_names_of_their_own() -> None:
