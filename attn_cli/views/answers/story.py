@@ -141,26 +141,22 @@ def linked_lines(recording: Recording) -> Iterator[list[dict[str, Any]]]:
     if story is None:
         return
 
-    def piece(words: str, head: Row | None = None, key: int | None = None, *, word: bool = True) -> dict[str, Any]:
+    def piece(words: str, head: Row | None = None) -> dict[str, Any]:
         cell = None if head is None else recorded_cell(recording, story, head)
-        why = "and brings it" if word else "and the answer needs it"
-        opens = {} if cell is None else {"cell": (*cell[:3], cell[3] if key is None else key), "why": why}
-        return {"text": written(words).replace("␊", "↵")} | opens
+        return {"text": written(words)} | ({} if cell is None else {"cell": cell})
 
     name, answer, *others = answer_words(story, recording.prompt)
-    words, alone = words_told(story), needed(story["heads"])[:MOST_HEADS]
-    brought = [(word, readers(story, word)[:MOST_HEADS]) for word in words]
-    first = [piece(word_label(word, story), next(iter(heads), None), word["key"]) for word, heads in brought]
-    first = first or [piece(head_name(head), head, word=False) for head in alone]
+    words = [(word_label(word, story), word, readers(story, word)[:MOST_HEADS]) for word in words_told(story)]
+    first = [piece(label, next(iter(heads), None)) for label, _, heads in words]
+    first = first or [piece(head_name(head), head) for head in needed(story["heads"])[:MOST_HEADS]]
     yield [piece(f"{name} {answer}"), *([piece("needs" if words else "by"), *first] if first else [])]
     if others:
         yield [piece("or"), *map(piece, others)]
     if story["obstacle"]:
         yield [piece(f"needs: not measured: {story['obstacle']}")]
-    for word, heads in brought:
-        said = "" if story["cut"] == "words" else " ".join(word["text"].split())
+    for label, word, heads in words:
+        said = [] if story["cut"] == "words" else [piece(" ".join(word["text"].split()))]
         told = f"{word['bits']:+.2f} bits without it" + (", brought by" if heads else "")
-        line = [piece(word_label(word, story)), *([piece(said)] if said else []), piece(told)]
-        yield [*line, *(piece(head_name(head), head) for head in heads)]
+        yield [piece(label), *said, piece(told), *(piece(head_name(head), head) for head in heads)]
     if gains := against(story):
         yield [piece("against"), *map(piece, gains)]

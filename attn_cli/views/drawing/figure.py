@@ -116,7 +116,7 @@ class Sheet:
         axes = self.axes(self.width - BAR + 8, top, 6, height)
         pixels = np.zeros((1, 3), int) if picture is None else picture.reshape(-1, 3).astype(int)
         strongest = pixels[np.argmax(np.ptp(pixels, axis=1) - pixels.mean(axis=1))]
-        shown = colors(levels, ramp) if picture is None else lit(np.tile(strongest, (64, 1, 1)), levels)
+        shown = colors(levels, ramp) if picture is None else lit(np.tile(strongest, (64, 1, 1)), levels, ramp.scale)
         axes.imshow(shown, aspect="auto", extent=(0, 1, 0, 1))
         middle = 0.5 if ramp.diverging else {"sqrt": 0.25, "log": 10**-1.5}.get(ramp.scale, 0.5)
         values = (ramp.low + share * (ramp.high - ramp.low) for share in (0.0, middle, 1.0))
@@ -142,7 +142,7 @@ class Sheet:
 
 def written(text: str) -> str:
     """The text as figures and pages have it: made visible, with a line's end for which more fonts have a glyph."""
-    return visible(text.replace("\n", "↵"))
+    return visible(text).replace("␊", "↵")
 
 
 def without_font(text: str) -> str:

@@ -12,21 +12,11 @@ from rich.segment import Segment
 
 from attn_cli.text import visible
 from attn_cli.views.drawing.cells import BOLD, DIM, fit, fit_right, joined, packed
-from attn_cli.views.drawing.palette import (
-    NEGATIVE_SHADES,
-    SHADES,
-    Ramp,
-    background,
-    foreground,
-    ramp_for,
-    shade,
-)
+from attn_cli.views.drawing.palette import NEGATIVE_SHADES, SHADES, Ramp, background, foreground, ramp_for, shade
 from attn_cli.views.drawing.screen import TALLEST, Screen, label_columns
 from attn_cli.views.drawing.segments import MASKED_STEP, half_cell, steps_of
 
 ZEROS_MARKED = ("weights", "change")  # kinds of which a 0 is a mark, so that the other numbers stand out
-
-
 _MARK = "·"  # of a masked cell, of a weight of exactly 0, and of the lowest weight, as a blank is a masked one
 _FEW_KEYS = 4  # with so few keys, one with half of the weight is no sink
 _LEAST_WEIGHT = 0.05  # on any key but the sink, for a map
@@ -43,6 +33,7 @@ class HeatMap:
     ends         the smallest and the largest of all pooled numbers where cells don't show both; else None
     image        whether cells are patches of an image; then only small maps have numbers
     below        the picture `[height, width, 3]` that the cells lie on
+    lit          the lines of that picture in the light of the cells; none on a screen without half blocks
     """
 
     values: np.ndarray
@@ -60,6 +51,7 @@ class HeatMap:
     row_word: str = "queries"
     image: bool = False
     below: np.ndarray | None = None
+    lit: Sequence[list[Segment]] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in self.lines():
@@ -70,6 +62,8 @@ class HeatMap:
         """Everything as lines of segments; a sentence in place of a map that would have one colour."""
         if self._is_blank:
             return [*self._heading(), *self._blank()]
+        if self.lit:
+            return [*self._heading(), *self.lit, [Segment("lit: much weight, faded: little", DIM)]]
         body = self._halved() if self._halves else self._cells()
         return [*self._heading(), [self._header()], *body, *self._legend(), *self._hint()]
 

@@ -18,11 +18,12 @@ from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.cells import DIM, fit, packed_text
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import token_label, which_heads
-from attn_cli.views.drawing.palette import lit
+from attn_cli.views.drawing.palette import lit, ramp_for
 from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.drawing.segments import blocks_of
 
 _MARK = (255, 79, 216)  # around the patch under the cursor
+_TALL = 54  # rows of half blocks that a picture takes at most
 _OTHERS = 3  # how many keys outside the image are named
 
 
@@ -64,30 +65,37 @@ def received_maps(report: Report, screen: Screen) -> Iterator[RenderableType]:
 def image_map(values: np.ndarray, grid: ImageGrid, kind: str, title: str, report: Report, screen: Screen) -> HeatMap:
     """A map of an image with a number of `values` `[m]` for each patch; small screens show the largest of several."""
     cells: np.ndarray = values[grid.cells]
-    rows, columns = cells.shape
-    most_rows, most_columns = largest_map(screen)
-    step = max(-(-rows // most_rows), -(-columns // most_columns))
+    rows, columns = ([*map(str, range(size))] for size in cells.shape)
+    step = max(-(-size // most) for size, most in zip(cells.shape, largest_map(screen), strict=True))
+    pooled = blocks_of(np.maximum, cells, (step, step))
+    picture = report.prompts[0].picture if len(report.prompts) == 1 and kind == "weights" else None
+    lines = list[list[Segment]]()
+    if picture is not None and screen.halves:
+        levels = ramp_for(pooled, kind, report.scale).levels(pooled)
+        side = max(min(_TALL // len(pooled), screen.width // pooled.shape[1]), 1)
+        lines = half_blocks(picture, levels, side, (), screen, report.scale)
     return HeatMap(
-        blocks_of(np.maximum, cells, (step, step)),
+        pooled,
         kind,
         f"{title} · {grid.name}" if grid.name else title,
-        [*map(str, range(rows))],
-        [*map(str, range(columns))],
+        rows,
+        columns,
         screen,
         scale=report.scale,
         block=(step, step),
         image=True,
-        below=report.prompts[0].picture if len(report.prompts) == 1 else None,
+        below=picture,
+        lit=lines,
     )
 
 
 def half_blocks(
-    picture: np.ndarray, levels: np.ndarray, side: int, marked: Sequence[int], screen: Screen
+    picture: np.ndarray, levels: np.ndarray, side: int, marked: Sequence[int], screen: Screen, scale: str = "sqrt"
 ) -> list[list[Segment]]:
     """The picture in the light of its patches' levels `[rows, columns]`, in half blocks, `side` for a patch's side."""
     shape = (side * len(levels) + side * len(levels) % 2, side * levels.shape[1])
     places = [np.arange(size) * pixels // size for size, pixels in zip(shape, picture.shape, strict=False)]
-    pixels = lit(picture[np.ix_(*places)], levels**1.6, paper=screen.light)  # bent by the scale already
+    pixels = lit(picture[np.ix_(*places)], levels, scale, paper=screen.light)
     if marked:
         top, left = (side * at for at in marked)
         patch = pixels[top : top + side, left : left + side]

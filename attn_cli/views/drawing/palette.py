@@ -156,10 +156,11 @@ def _table(name: str) -> list[tuple[int, int, int]]:
     return [(int(r), int(g), int(b)) for r, g, b in colors]
 
 
-def lit(picture: np.ndarray, levels: np.ndarray, *, paper: bool = True) -> np.ndarray:
-    """A picture `[height, width, 3]` in its own colours where levels `[n, m]` over it are 1, a grey shade where 0."""
+def lit(picture: np.ndarray, levels: np.ndarray, scale: str, *, paper: bool = True) -> np.ndarray:
+    """A picture `[height, width, 3]` in its own colours where a scale's levels `[n, m]` are 1, a grey shade where 0."""
     places = [np.arange(size) * cells // size for size, cells in zip(picture.shape, levels.shape, strict=False)]
-    light = np.nan_to_num(levels)[np.ix_(*places)][..., None] ** 0.6  # as the eye has it, so that a little is seen
+    bend = 1.0 if scale in ("sqrt", "log") else 0.6  # so that a little is seen
+    light = np.nan_to_num(levels)[np.ix_(*places)][..., None] ** bend
     share, shade = (0.22, 255) if paper else (0.28, 16)
     faded = share * picture.mean(axis=2, keepdims=True) + (1 - share) * shade
     return np.rint(light * picture + (1 - light) * faded).astype(np.uint8)

@@ -11,7 +11,20 @@ from attn_cli.errors import InputError
 from attn_cli.prompt import Token
 from attn_cli.text import cut
 from attn_cli.views.drawing import figure
-from attn_cli.views.drawing.figure import BAR, FRAME, GAP, LABEL, LEAST, NOTE, TITLE, Sheet, drawable, fonts_of, ink_on
+from attn_cli.views.drawing.figure import (
+    BAR,
+    FRAME,
+    GAP,
+    LABEL,
+    LEAST,
+    NOTE,
+    TITLE,
+    Sheet,
+    drawable,
+    fonts_of,
+    ink_on,
+    written,
+)
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.palette import Ramp, lit, ramp_for
 from attn_cli.views.drawing.text_layout import layout_of
@@ -26,7 +39,6 @@ _LETTERS, _LINE = 7.5, 11.0  # of a text, and from line to line
 _HEAVIEST, _LEAST_NAMED = 5, 0.0005  # tokens named below a text, and the least weight of one
 SERIES = (("#2a4f96", "o"), ("#d55e00", "s"), ("#009e73", "^"), ("#8a4f9e", "D"))  # colours and marks of texts
 _ARROW = {"arrowstyle": "->", "linewidth": 0.5, "mutation_scale": 6, "shrinkA": 2, "shrinkB": 2, "alpha": 0.6}
-_LED = 8.0  # points between a point and its word, from where on a line leads to it
 _AROUND = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))  # a point, where its word may stand
 
 Box = tuple[float, float, float, float]  # left, low, right, high
@@ -60,7 +72,7 @@ def maps(sheet: Sheet, drawn: Sequence[HeatMap], looks: Looks | None = None) -> 
         raise InputError("scores and weights in one figure", "it has one scale of colours: draw one of the two")
     finite = np.concatenate([each.values[np.isfinite(each.values)] for each in drawn])
     ramp = ramp_for(finite, kinds.pop() if len(kinds) == 1 else "change", drawn[0].scale, light=True)
-    columns = math.ceil(math.sqrt(len(drawn)))
+    columns = 3 if len(drawn) == 3 and sheet.width > 450 else math.ceil(math.sqrt(len(drawn)))
     each = (sheet.width - (0 if looks else BAR) - (columns - 1) * GAP) / columns
     left, above = (max(sizes) for sizes in zip(*(_margins(sheet, one, each) for one in drawn), strict=True))
     sheet.begin()
@@ -91,7 +103,7 @@ def _labels(drawn: HeatMap, width: float) -> tuple[float, list[list[str]], list[
     sides = _sides(drawn, width)[::-1]
     size = min(LABEL, max(0.85 * min(sides), LEAST))
     names = [
-        [drawable(cut(figure.written(label), _LONGEST)) for label in labels] if block == 1 else []
+        [drawable(cut(written(label), _LONGEST)) for label in labels] if block == 1 else []
         for labels, block in zip((drawn.rows, drawn.columns), drawn.block, strict=True)
     ]
     return size, names, [max(math.ceil(1.15 * size / side), 1) for side in sides]
@@ -116,7 +128,7 @@ def _map(sheet: Sheet, drawn: HeatMap, ramp: Ramp, place: Box, looks: Looks | No
         shown = np.array([[[*bytes.fromhex(color[1:])] for _, color in row] for row in looks], np.uint8)
     elif drawn.below is not None:
         times = -(-1024 // max(drawn.below.shape))
-        shown = lit(drawn.below.repeat(times, 0).repeat(times, 1), levels)
+        shown = lit(drawn.below.repeat(times, 0).repeat(times, 1), levels, ramp.scale)
     sharp = "none" if max(n, m) > _MOST_CELLS and drawn.below is None else "nearest"
     extent = (-down / 2, (m - 0.5) * across, (n - 0.5) * down, -down / 2)
     axes.imshow(shown, aspect="auto", extent=extent, interpolation=sharp)
@@ -181,12 +193,12 @@ def texts(sheet: Sheet, drawn: Sequence[ColoredText]) -> None:
         levels = ramp.levels(each.values[None])
         shown = figure.colors(levels, ramp)[0]
         tokens = each.tokens if each.text is not None else [replace(token, start=None) for token in each.tokens]
-        layout = layout_of(tokens, each.text or "", int(room), lambda text: sheet.length(_shown(text), _LETTERS) + 1)
+        layout = layout_of(tokens, each.text or "", int(room), lambda text: sheet.length(written(text), _LETTERS) + 1)
         for line in layout.lines:
             for token, x, text, width in line:
                 if token >= 0:
                     color = None if np.isnan(levels[0, token]) else shown[token]
-                    _token(sheet, (x, width), _shown(text), color, token == each.subject)
+                    _token(sheet, (x, width), written(text), color, token == each.subject)
             sheet.top += _LINE
         named = _heaviest(each)
         while sheet.length(" · ".join(named), NOTE) > room and len(named) > 1:
@@ -194,10 +206,6 @@ def texts(sheet: Sheet, drawn: Sequence[ColoredText]) -> None:
         sheet.note(" · ".join(named), 0, room)
     sheet.top = max(sheet.top, first + 3 * _LINE + 4)
     sheet.color_bar(first, max(min(sheet.top - first - 12, 90.0), 3 * _LINE), ramp, drawn[0].title)
-
-
-def _shown(text: str) -> str:
-    return text.replace("␊", "↵")  # of the layout's line ends, which more fonts have
 
 
 def _token(sheet: Sheet, place: tuple[float, float], text: str, color: np.ndarray | None, is_subject: bool) -> None:
@@ -211,7 +219,7 @@ def _token(sheet: Sheet, place: tuple[float, float], text: str, color: np.ndarra
 def _heaviest(text: ColoredText) -> list[str]:
     values = np.where(np.isfinite(text.values), text.values, 0.0)
     order = [at for at in np.argsort(-np.abs(values), kind="stable")[:_HEAVIEST] if abs(values[at]) >= _LEAST_NAMED]
-    names = {at: figure.written(text.tokens[at].text).strip() or "␣" for at in order}
+    names = {at: written(text.tokens[at].text).strip() or "␣" for at in order}
     return [f"{text.tokens[at].index} {name} {values[at]:.3f}" for at, name in names.items()]
 
 
@@ -259,21 +267,19 @@ def points(sheet: Sheet, words: Sequence[str], texts: Sequence[int], ways: np.nd
         color, mark = SERIES[text % len(SERIES)]
         axes.annotate("", way[1], way[0], arrowprops={**_ARROW, "color": color})
         axes.scatter(*way.T, 10, ["white", color], marker=mark, edgecolors=color, linewidths=0.6, zorder=3)
-        shown = drawable(figure.written(word))
+        shown = drawable(written(word))
         long = sheet.length(shown, LABEL)
         place = _free(after, long, [*taken, *crossed], half) or _free(after, long, taken, half)
         if place is not None:
             taken.append((place[0] - 2, place[1], place[2] + 2, place[3]))  # a gap to the next word
-            corner, near = (centre + np.array(at) / scale for at in (place[:2], np.clip(after, place[:2], place[2:])))
-            if np.hypot(*((near - way[1]) * scale)) > _LED:
-                axes.plot(*np.stack([way[1], near], 1), color="#999999", linewidth=0.4, zorder=0)
-            axes.text(*corner, shown, fontsize=LABEL, family=fonts_of(shown), color=color, va="bottom")
+            corner, look = centre + np.array(place[:2]) / scale, {"family": fonts_of(shown), "color": color}
+            axes.text(*corner, shown, fontsize=LABEL, va="bottom", **look)
     sheet.top += high + NOTE + 6
 
 
 def _free(point: np.ndarray, length: float, taken: Sequence[Box], half: np.ndarray) -> Box | None:
     """The nearest place beside a point for a word so long, on no word, mark or way; None where all are taken."""
-    for far in (4.0, 8.0, 13.0, 19.0, 26.0):
+    for far in (4.0, 7.0, 10.0):
         for across, up in _AROUND:
             x, y = point + far * np.array([across, up]) - np.array([(1 - across) / 2 * length, LABEL / 2])
             box = (float(x), float(y), float(x + length), float(y + LABEL))

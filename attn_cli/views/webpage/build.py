@@ -13,13 +13,14 @@ import orjson
 
 from attn_cli.errors import LimitError
 from attn_cli.recording import RecordedLayer, Recording
-from attn_cli.views.webpage.contents import HEAVIEST, Contents, title
+from attn_cli.views.webpage.contents import HEAVIEST, WHOLE, Contents, title
 
 BYTES = 8_000_000  # of a page
 _STEPS = 1000  # of a weight of 1: three digits
 _MOST_STEPS = 32767  # of the largest weight, where it is large
-_LEVELS = 64  # of light on an image at least
+_LEVELS = 64  # of light on an image at least: of the largest weight of a row
 _LEAST = 0.0005  # of a weight that is kept; a smaller one reads 0.000
+_ALL, _FEW = 3, 40  # bytes that a cell takes in a head with all its keys, and a row in one with the heaviest
 _AT_ONCE = 500_000  # bytes that stay as they are: read before the page is loaded, and printed
 _ROWS = 256  # that are computed at once
 
@@ -34,11 +35,14 @@ def page_html(recording: Recording, size: int = BYTES, screen: tuple[str, str] =
         needed = -(-(size - room) // 1000)
         words = f"a page of {size // 1000:,} kB has no room for this text: tokens and numbers alone make {needed:,} kB"
         raise LimitError(words, "choose fewer layers with -l")
+    start = contents.document["start"]
     order = sorted(places, key=lambda place: (place not in contents.named, _spread(recording, *place)))
     heads = dict.fromkeys(places, b"")
-    for at, head in order:
-        layer, first = recording.layers[at], (at, head) == contents.document["start"][:2]
-        data = packed_head(layer, head, whole=contents.holds_rows(layer), at_once=first)
+    for number, (at, head) in enumerate(order, 1):
+        layer, first = recording.layers[at], (at, head) == start[:2]
+        spare = room - _ALL * layer.n * layer.m - (len(order) - number) * _FEW * layer.n
+        whole = layer.m <= WHOLE or (contents.prompt.picture is not None and (first or spare > 0))
+        data = packed_head(layer, head, whole=whole, row=start[2] if len(start) > 2 else 0, at_once=first)
         if len(data) > room:  # no other head is computed in vain
             break
         heads[at, head], room = data, room - len(data)
@@ -50,29 +54,30 @@ def _spread(recording: Recording, at: int, head: int) -> float:
     return math.inf if entropy is None or not np.isfinite(entropy[head]) else float(entropy[head])
 
 
-def packed_head(layer: RecordedLayer, head: int, *, whole: bool, at_once: bool = False) -> bytes:
-    """The kept cells of a head, row by row, by key; b"" of one that can't be computed."""
+def packed_head(layer: RecordedLayer, head: int, *, whole: bool, row: int = -1, at_once: bool = False) -> bytes:
+    """The kept cells of a head, row by row, by key, all of one `row`; b"" of a head that can't be computed."""
     # float32: steps to a weight of 1, sums of rows; uint32: keys; int16: weights in steps; uint16: keys of each row
     if not layer.is_kept:
         return b""
-    rows = [_kept(layer, head, slice(at, min(at + _ROWS, layer.n)), whole) for at in range(0, layer.n, _ROWS)]
-    sums, counts, keys, weights = (np.concatenate(parts) for parts in zip(*rows, strict=True))
-    most = float(np.abs(weights).max(initial=1e-6))
-    steps = min(max(_STEPS, _LEVELS / most), _MOST_STEPS / most)
+    rows = [_kept(layer, head, range(at, min(at + _ROWS, layer.n)), whole, row) for at in range(0, layer.n, _ROWS)]
+    sums, largest, counts, keys, weights = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+    least, most = float(largest.min(where=largest > 0, initial=1.0)), float(largest.max(initial=1e-6))
+    steps = min(max(_STEPS, _LEVELS / least), _MOST_STEPS / most)
     numbers = np.array([steps, *np.round(sums, 4)], "<f4"), keys.astype("<u4"), np.round(weights * steps).astype("<i2")
     return _packed(b"".join(part.tobytes() for part in (*numbers, counts.astype("<u2"))), at_once=at_once)
 
 
-def _kept(layer: RecordedLayer, head: int, rows: slice, whole: bool) -> tuple[np.ndarray, ...]:
-    """Of some rows: the sums of all weights, how many are kept, and the kept keys and weights one after the other."""
-    weights = layer.weights(head, rows, slice(0, layer.m))
+def _kept(layer: RecordedLayer, head: int, rows: range, whole: bool, row: int) -> tuple[np.ndarray, ...]:
+    """Of rows: sums of all weights, the largest, how many are kept, and the kept keys and weights in one sequence."""
+    weights = layer.weights(head, slice(rows.start, rows.stop), slice(0, layer.m))
     size = np.abs(weights)
-    kept = size >= _LEAST
+    largest = size.max(axis=1)
+    kept = (size > 0) & (size >= np.minimum(_LEAST, largest[:, None] / _LEVELS))
     if not whole:
         among = np.zeros(size.shape, bool)
         np.put_along_axis(among, np.argpartition(size, -HEAVIEST, axis=1)[:, -HEAVIEST:], True, axis=1)
-        kept &= among
-    return weights.sum(axis=1, dtype=np.float64), kept.sum(axis=1), np.nonzero(kept)[1], weights[kept]
+        kept &= among | (np.array(rows) == row)[:, None]
+    return weights.sum(axis=1, dtype=np.float64), largest, kept.sum(axis=1), np.nonzero(kept)[1], weights[kept]
 
 
 def _shell(recording: Recording, screen: tuple[str, str]) -> bytes:

@@ -5,6 +5,7 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 import numpy as np
+from rich.color import Color
 
 from attn_cli.prompt import Token, later_pieces
 from attn_cli.recording import RecordedLayer, Recording
@@ -23,14 +24,14 @@ from attn_cli.views.answers.story import linked_lines
 from attn_cli.views.drawing.figure import written
 from attn_cli.views.drawing.image import whole_row
 from attn_cli.views.drawing.labels import look_of
-from attn_cli.views.drawing.palette import color_at
+from attn_cli.views.drawing.palette import color_at, is_light
 from attn_cli.views.drawing.text_layout import gaps
 
 Line: TypeAlias = list[dict[str, Any]]
 
 HEAVIEST = 8  # keys of a row in a text too long for all
-WHOLE, WHOLE_IMAGE = 32, 300  # keys, and patches of an image: of so many every row has all
-_SPECIAL, _GENERATED, _ENDS_LINE, _LATER_PIECE = 1, 2, 4, 8  # flags of a token
+WHOLE = 32  # keys: of so many every row has all
+_SPECIAL, _GENERATED, _LATER_PIECE = 1, 2, 4  # flags of a token
 _LONGEST_TITLE, _LINES = 160, 2  # characters; lines of data before those of the heads
 _ROWS = 256  # of a mask that are looked at at once
 _COLOURS = ("paper", "bids:viridis")  # of light pages and of dark ones
@@ -56,7 +57,8 @@ class Contents:
         story += [[{"text": "sink"}, {"text": visible(words)}] for words in sink_words(text_sinks(summaries))]
         self.document: dict[str, Any] = {
             "about": _about(recording),
-            "colours": [[[*color_at(at, name, "truecolor").get_truecolor()] for at in range(256)] for name in _COLOURS],
+            "colours": [[_inked(color_at(at, name, "truecolor")) for at in range(256)] for name in _COLOURS],
+            "whole": WHOLE,
             "statistics": _statistics(recording.layers),
             "layers": layers,
             "start": start(recording, outs),
@@ -68,10 +70,6 @@ class Contents:
         self.named = {(out.call, out.at) for out in outs} | {(0, 0)}
         self.named |= {tuple(piece["cell"][:2]) for line in story for piece in line if "cell" in piece}
 
-    def holds_rows(self, layer: RecordedLayer) -> bool:
-        """True where the page has all keys of a layer's rows, False where it has the heaviest."""
-        return layer.m <= (WHOLE if self.prompt.picture is None else WHOLE_IMAGE)
-
     def _layer(self, layer: RecordedLayer) -> dict[str, Any]:
         place = layer.place
         return {
@@ -81,7 +79,6 @@ class Contents:
             "heads": list(place.heads),
             "queries": self._text(layer.queries),
             "keys": self._text(layer.keys),
-            "whole": self.holds_rows(layer),
             "mask": self._mask(layer),
             "rule": visible(str(layer.rule.mask)),
             "softmax": layer.rule.softmax,
@@ -114,17 +111,16 @@ class Contents:
         """The place among the page's texts of a sequence of tokens that are queries or keys."""
         if tokens not in self._texts:
             between = list(gaps(tokens, self.prompt.text if tokens == self.prompt.tokens else None))
-            lines = ["\n" in token.text or "\n" in gap for token, gap in zip(tokens, [*between[1:], ""], strict=True)]
             flags = [
-                _SPECIAL * token.special + _GENERATED * token.generated + _ENDS_LINE * ends + _LATER_PIECE * later
-                for token, ends, later in zip(tokens, lines, later_pieces(tokens), strict=True)
+                _SPECIAL * token.special + _GENERATED * token.generated + _LATER_PIECE * later
+                for token, later in zip(tokens, later_pieces(tokens), strict=True)
             ]
             grids = image_grids(tokens) if self.prompt.picture is not None else []
             words = [token.text if token.text.strip(" ") else "␣" * len(token.text) for token in tokens]
             self._texts[tokens] = {
                 "numbers": [token.index for token in tokens],
                 "tokens": list(map(written, words)),
-                "gaps": [visible(gap.replace("\n", " ")) for gap in between],
+                "gaps": [visible(gap).replace("␊", "\n") for gap in between],
                 "flags": flags,
                 "grid": grids[0].cells.tolist() if grids else None,
             }
@@ -145,10 +141,16 @@ def start(recording: Recording, outs: Sequence[StandOut]) -> tuple[int, ...]:
     story = kept_story(recording.told)
     head = None if story is None else main_head(story)
     cell = None if story is None or head is None else recorded_cell(recording, story, head)
-    words = (at for at, token in enumerate(recording.layers[0].queries) if not token.special and token.row is None)
-    chosen = cell or next(map(_cell, outs), (0, 0, max(words, default=0)))
-    row = whole_row(recording.layers[chosen[0]].queries) if cell is None else None
-    return chosen if row is None else (*chosen[:2], row)
+    if cell is not None:
+        return cell
+    queries = [layer.queries for layer in recording.layers]
+    towers = {tokens for tokens in queries if any(token.row is not None for token in tokens)}
+    towers &= {recording.prompt.tokens} if story is not None else towers  # words beside the image, where they are told
+    seen = [at for at, tokens in enumerate(queries) if not towers or tokens in towers]
+    words = (at for at, token in enumerate(queries[seen[0]]) if not token.special and token.row is None)
+    place = next((_cell(out) for out in outs if out.call in seen), (seen[0], 0, max(words, default=0)))
+    row = story["rows"][-1] if story is not None and towers else whole_row(queries[place[0]])
+    return place if row is None else (*place[:2], row)
 
 
 def _cell(out: StandOut) -> tuple[int, ...]:
@@ -170,8 +172,13 @@ def _families(outs: Sequence[StandOut], summaries: Sequence[Summary]) -> Iterato
 def _does(kind: Kind, perhaps: bool) -> dict[str, Any]:
     """What heads of a kind do, in words, by a letter, and by a colour; nothing of a head of none."""
     letter, color = look_of(perhaps, kind)
-    look = {"letter": letter, "colour": [*bytes.fromhex(color[1:])]} if letter else {}
+    look = {"letter": letter, "colour": _inked(Color.parse(color))} if letter else {}
     return {"words": "" if kind is NO_KIND else kind.does} | look
+
+
+def _inked(color: Color) -> list[str]:
+    """A colour, and black or white, whichever can be read on it."""
+    return [(rgb := color.get_truecolor()).hex, "#000" if is_light(rgb) else "#fff"]
 
 
 def _model(recording: Recording) -> str:
@@ -190,7 +197,7 @@ def _about(recording: Recording) -> list[str]:
 
 def _statistics(layers: Sequence[RecordedLayer]) -> list[dict[str, Any]]:
     return [
-        {"name": statistic.name, "heading": statistic.heading, "digits": statistic.digits}
+        {"name": statistic.name, "heading": statistic.heading}
         for statistic in STATISTICS
         if any(np.isfinite(layer.statistics.get(statistic.name, np.nan)).any() for layer in layers)
     ]

@@ -3,7 +3,7 @@
 const MOST = 64; // rows and columns of a matrix; of more, blocks are drawn
 const NEAR = 32; // rows and columns around the cursor
 const LISTED = 8; // keys of a row, heads of a family
-const SPECIAL = 1, GENERATED = 2, ENDS_LINE = 4, LATER_PIECE = 8; // flags of a token
+const SPECIAL = 1, GENERATED = 2, LATER_PIECE = 4; // flags of a token
 const $ = (id) => document.getElementById(id);
 const lines = $("data").textContent.split("\n"); // the document, its arrays, then a line for each head
 const look = { at: 0, head: 0, q: 0, k: 0, turned: false, held: false, near: false };
@@ -15,7 +15,6 @@ const label = (text, at) => `${text.numbers[at]} ${text.flags[at] & GENERATED ? 
 const headName = (at, head) => `${streams.length > 1 ? `${page.layers[at].stream} ` : ""}layer ${page.layers[at].layer}${page.layers[at].call ? ` run ${page.layers[at].call + 1}` : ""} head ${page.layers[at].heads[head]}`;
 const many = (count, one, more = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : more}`;
 const shown = (weight) => (weight && Math.abs(weight) < 0.001 ? weight.toPrecision(1) : weight.toFixed(3));
-const veil = (part) => `color-mix(in srgb, var(--back) ${80 * part}%, transparent)`; // over a patch that gets little
 const within = (at, count) => Math.max(0, Math.min(count - 1, at));
 const made = (tag, set, ...children) => {
   const element = Object.assign(document.createElement(tag), set);
@@ -35,7 +34,8 @@ async function start() {
   arrays = await inflated(lines[1]);
   streams = [...new Set(page.layers.map((each) => each.stream))];
   $("about").textContent = page.about.join(" · ");
-  const kept = page.layers.every((each) => each.whole) ? "every weight of 0.0005 and more" : "the 8 heaviest keys of each row";
+  const isShort = page.texts.every(({ tokens }) => tokens.length <= page.whole);
+  const kept = isShort ? "every weight of 0.0005 and more" : `the ${LISTED} heaviest keys of each row, and all of the row it opens with`;
   const empty = lines.slice(2).filter((line) => !line).length, absent = empty ? ` ${many(empty, "head")} had no room in it or in memory.` : "";
   $("note").textContent = `In this page: ${kept}.${absent} It holds the text ${page.picture ? "and the image " : ""}that it was made from: whoever gets the page can read it.`;
   const kinds = page.layers.some((each) => each.does.some(({ letter }) => letter)) ? [["", "what they do"]] : [];
@@ -71,7 +71,7 @@ async function open(at, head, q, k) {
   mask = new Int32Array(arrays, now.mask, 3 * n);
   if (!laidOut || before.queries !== now.queries || before.keys !== now.keys) layOut();
   look.q = within(q ?? (k === undefined ? look.q : columnOf(within(k, m))[0]?.[0] ?? look.q), n);
-  const isKept = look.held || now.whole || weightAt(look.q, k);
+  const isKept = look.held || isWhole(look.q) || weightAt(look.q, k);
   look.k = within((isKept ? k : null) ?? heaviest(look.q), m);
   say();
   redraw();
@@ -79,36 +79,25 @@ async function open(at, head, q, k) {
 
 // ---- cells
 
-// The kept cells of a head: row q has start[q] .. start[q + 1], by key.
-function unpacked(buffer, n, m) {
-  if (!buffer) return { n, m, sums: null, start: new Uint32Array(n + 1), key: [], weight: [] };
-  const floats = new Float32Array(buffer, 0, n + 1), from = floats.byteLength, count = (buffer.byteLength - from - 2 * n) / 6;
-  const steps = new Int16Array(buffer, from + 4 * count, count), start = new Uint32Array(n + 1);
-  new Uint16Array(buffer, from + 6 * count, n).forEach((keys, q) => (start[q + 1] = start[q] + keys));
-  const weight = Float32Array.from(steps, (step) => step / floats[0]);
-  return { n, m, sums: floats.subarray(1), start, key: new Uint32Array(buffer, from, count), weight };
-}
-
 const bySize = (a, b) => Math.abs(b[1]) - Math.abs(a[1]);
 
-// What a query gives: [[key, weight], ...], the largest first.
-function rowOf(q) {
-  const row = [];
-  for (let c = cells.start[q]; c < cells.start[q + 1]; c++) row.push([cells.key[c], cells.weight[c]]);
-  return row.sort(bySize);
+// The kept cells of a head: for each query [[key, weight], ...], the largest first.
+function unpacked(buffer, n, m) {
+  if (!buffer) return { n, m, sums: null, rows: Array(n).fill([]) };
+  const floats = new Float32Array(buffer, 0, n + 1), from = floats.byteLength, count = (buffer.byteLength - from - 2 * n) / 6;
+  const keys = new Uint32Array(buffer, from, count), steps = new Int16Array(buffer, from + 4 * count, count);
+  let at = 0;
+  const row = (size) => Array.from({ length: size }, () => [keys[at], steps[at++] / floats[0]]).sort(bySize);
+  return { n, m, sums: floats.subarray(1), rows: [...new Uint16Array(buffer, from + 6 * count, n)].map(row) };
 }
 
 // What a key gets: [[query, weight], ...], the largest first.
-function columnOf(k) {
-  const column = [];
-  for (let q = 0; q < cells.n; q++) for (let c = cells.start[q]; c < cells.start[q + 1]; c++) if (cells.key[c] === k) column.push([q, cells.weight[c]]);
-  return column.sort(bySize);
-}
-
-const linesOf = (at, turned) => (turned ? columnOf(at) : rowOf(at));
-const heaviest = (q) => rowOf(q)[0]?.[0] ?? mask[3 * q];
+const columnOf = (k) => cells.rows.flatMap((row, q) => row.filter(([key]) => key === k).map(([, weight]) => [q, weight])).sort(bySize);
+const linesOf = (at, turned) => (turned ? columnOf(at) : cells.rows[at]);
+const heaviest = (q) => cells.rows[q][0]?.[0] ?? mask[3 * q];
+const isWhole = (q) => cells.m <= page.whole || cells.rows[q].length > LISTED;
 const isMasked = (q, k) => k < mask[3 * q] || k >= mask[3 * q + 1];
-const weightAt = (q, k) => rowOf(q).find(([key]) => key === k)?.[1] ?? 0;
+const weightAt = (q, k) => cells.rows[q].find(([key]) => key === k)?.[1] ?? 0;
 
 // The matrix, or the cells at the cursor, in blocks of a rows and b columns: the largest weight of each, -1 where masked.
 function pooled() {
@@ -120,7 +109,7 @@ function pooled() {
   for (let row = 0; row < high; row++) {
     const at = Math.floor(row / a) * keys, first = Math.max(mask[3 * (q + row)] - k, 0), last = Math.min(mask[3 * (q + row) + 1] - k, wide);
     for (let x = Math.floor(first / b); first < last && x <= Math.floor((last - 1) / b); x++) values[at + x] = Math.max(values[at + x], 0);
-    for (const [key, weight] of rowOf(q + row)) {
+    for (const [key, weight] of cells.rows[q + row]) {
       const x = at + Math.floor((key - k) / b);
       if (key >= k && key < k + wide && Math.abs(weight) > values[x]) [values[x], places[x]] = [Math.abs(weight), (q + row) * cells.m + key];
     }
@@ -132,12 +121,12 @@ function pooled() {
 
 function drawMatrix() {
   grid = pooled();
-  const { q, k, a, b, rows, keys, values, high } = grid, isWhole = a * b === 1, queries = textOf(false), columns = textOf(true);
-  const name = (text, at, i) => (isWhole ? label(text, at) : i % 8 ? "" : String(text.numbers[at]));
-  const items = [made("b")], hasRoom = isWhole && $("map").parentNode.clientWidth >= 25 * (keys + 3);
+  const { q, k, a, b, rows, keys, values, high } = grid, isSharp = a * b === 1, queries = textOf(false), columns = textOf(true);
+  const name = (text, at, i) => (isSharp ? label(text, at) : i % 8 ? "" : String(text.numbers[at]));
+  const items = [made("b")], hasRoom = isSharp && $("map").parentNode.clientWidth >= 25 * (keys + 3);
   for (let j = 0; j < keys; j++) items.push(made("b", { className: "key", textContent: name(columns, k + j * b, j) }));
   for (let i = 0; i < rows; i++) {
-    const row = new Map(hasRoom ? rowOf(q + i) : []);
+    const row = new Map(hasRoom ? cells.rows[q + i] : []);
     items.push(made("b", { textContent: name(queries, q + i * a, i) }));
     for (let j = 0; j < keys; j++) {
       const value = values[i * keys + j], cell = made("i", { place: i * keys + j });
@@ -151,15 +140,14 @@ function drawMatrix() {
   $("most").textContent = `${Number(grid.high.toPrecision(2))}, ${Number((grid.high / 4).toPrecision(2))} in the middle`;
   $("near").hidden = Math.max(cells.n, cells.m) <= NEAR;
   $("size").textContent = lines[layer().line + look.head]
-    ? `${cells.n} x ${cells.m}, rows are queries · ${layer().rule}${isWhole ? "" : ` · largest of ${a} x ${b}`}`
+    ? `${cells.n} x ${cells.m}, rows are queries · ${layer().rule}${isSharp ? "" : ` · largest of ${a} x ${b}`}`
     : "no room for the rows of this head: choose layers with -l or heads with -H";
 }
 
 const paintCell = (element, part) => paint(element, colours[Math.round(255 * Math.min(part, 1))]);
 
-function paint(element, colour) {
-  element.style.backgroundColor = `rgb(${colour})`;
-  element.style.color = inkOn(colour);
+function paint(element, [backgroundColor, color]) {
+  Object.assign(element.style, { backgroundColor, color });
 }
 
 // The cell under the mouse; of a block the heaviest.
@@ -182,8 +170,8 @@ function put(q, k, force) {
 }
 
 function sayCell() {
-  const { q, k } = look, weight = weightAt(q, k), rank = rowOf(q).findIndex(([key]) => key === k);
-  const small = layer().whole ? "under 0.0005" : "not among the 8 heaviest of its row";
+  const { q, k } = look, weight = weightAt(q, k), rank = cells.rows[q].findIndex(([key]) => key === k);
+  const small = isWhole(q) ? "under 0.0005" : "not among the 8 heaviest of its row";
   const words = isMasked(q, k) ? "masked" : weight ? `weight ${shown(weight)}` : cells.sums ? small : "not in this page";
   const place = rank < 0 ? "" : ` · ${rank ? `no. ${rank + 1}` : "heaviest"} of ${many(mask[3 * q + 2], "key")}`;
   const next = textOf(false).flags[q + 1] & GENERATED ? ` · generated ${label(textOf(false), q + 1)}` : "";
@@ -206,7 +194,7 @@ function layOut() {
       if (!patches.has(at)) box.append(text.gaps[at], span);
       else frame.append(span);
       if (at === text.grid?.[0][0]) box.append(frame);
-      if (text.flags[at] & ENDS_LINE) box.append(made("br"));
+      if (words.includes("↵")) box.append("\n");
       if (asQuery) spans.query.push(span);
       if (asKey) spans.key.push(span);
     });
@@ -235,7 +223,8 @@ function paintText() {
   }
   for (const [at, weight] of list) {
     const level = Math.sqrt(Math.abs(weight) / grid.high);
-    if (ofToken[at].closest(".picture")) ofToken[at].style.backgroundColor = veil(1 - Math.abs(weight / brightest) ** 0.6);
+    const veil = 80 * (1 - Math.abs(weight / brightest) ** 0.6); // percent, over a patch
+    if (ofToken[at].closest(".picture")) ofToken[at].style.backgroundColor = `color-mix(in srgb, var(--back) ${veil}%, transparent)`;
     else if (level >= 0.1) paintCell(ofToken[at], level); // less than a hundredth stays plain
   }
   asked.ariaSelected = "true";
@@ -243,7 +232,7 @@ function paintText() {
   box.setAttribute("aria-activedescendant", asked.id);
   if (inner.top < outer.top || inner.bottom > outer.bottom) box.scrollTop += inner.top - outer.top - box.clientHeight / 2;
   listKeys(list);
-  if (brightest) $("asked").append(` · lit up to ${shown(brightest)}${layer().whole ? "" : `, the ${LISTED} heaviest alone`}`);
+  if (brightest) $("asked").append(` · lit up to ${shown(brightest)}${(turned ? cells.m <= page.whole : isWhole(q)) ? "" : `, the ${LISTED} heaviest alone`}`);
 }
 
 function listKeys(list) {
@@ -277,22 +266,21 @@ function listHeads() {
     box.append("", ...[made("span"), ...across.map((at, x) => made("span", { textContent: across.length > 12 && x % 2 ? "" : page.layers[at].layer }))]);
     for (let head = 0; head < down; head++) {
       box.append(made("span", { textContent: page.layers[across[0]].heads[head] ?? head }));
-      for (const at of across) box.append(head < page.layers[at].heads.length ? headButton(at, head) : made("span"));
+      for (const at of across) {
+        const { words, cell = [at, head] } = page.layers[at].does[head] ?? {}, ariaLabel = `${headName(at, head)}${words && `: ${words}`}`;
+        box.append(words === undefined ? made("span") : made("button", { cell: [at, head], tabIndex: -1, ariaLabel, onclick: () => open(...cell) }));
+      }
     }
     return streams.length > 1 ? [made("h3", { textContent: stream }), box] : [box];
   }));
-}
-
-function headButton(at, head) {
-  const { words, cell = [at, head] } = page.layers[at].does[head], ariaLabel = `${headName(at, head)}${words && `: ${words}`}`;
-  return made("button", { cell: [at, head], tabIndex: -1, ariaLabel, onclick: () => open(...cell) });
 }
 
 function drawHeads() {
   const by = $("by").value, buttons = [...$("heads").querySelectorAll("button")];
   const numbers = buttons.map(({ cell: [at, head] }) => page.layers[at].numbers[by]?.[head] ?? null);
   const finite = numbers.filter((value) => value !== null), low = Math.min(0, ...finite), high = Math.max(...finite);
-  $("range").textContent = by ? `${low.toFixed(2)} to ${high.toFixed(2)}` : "";
+  const own = page.layers[look.at].numbers[by]?.[look.head] ?? null;
+  $("range").textContent = by ? `${low.toFixed(2)} to ${high.toFixed(2)}${own === null ? "" : `, this head ${own.toFixed(2)}`}` : "";
   buttons.forEach((button, at) => {
     const isOpen = button.cell[0] === look.at && button.cell[1] === look.head, { letter = "", colour } = by ? {} : page.layers[button.cell[0]].does[button.cell[1]];
     button.textContent = letter;
@@ -307,11 +295,9 @@ function drawHeads() {
 
 function say() {
   const { at, head } = look, { words } = page.layers[at].does[head], told = page.story.flat().find(({ cell }) => cell?.[0] === at && cell[1] === head);
-  const gives = told && `gives ${label(textOf(true), told.cell[3])} ${shown(weightAt(told.cell[2], told.cell[3]))} of its weight ${told.why}`;
+  const gives = told && weightAt(told.cell[2], told.cell[3]) >= 0.01 && `gives ${label(textOf(true), told.cell[3])} ${shown(weightAt(told.cell[2], told.cell[3]))} of its weight, which the answer needs`;
   $("name").textContent = headName(at, head);
   $("does").textContent = [gives, words].filter(Boolean).join(" · ");
-  const numbers = page.statistics.map((each) => [each, page.layers[at].numbers[each.name]?.[head] ?? null]).filter(([, value]) => value !== null);
-  $("headline").textContent = numbers.map(([each, value]) => `${each.heading} ${value.toFixed(each.digits)}`).join(" · ");
   for (const button of document.querySelectorAll("h1 button, p button")) button.setAttribute("aria-current", button.cell[0] === at && button.cell[1] === head);
 }
 
@@ -323,13 +309,8 @@ function note() {
   const head = `${streams.indexOf(of.stream) ? `${encodeURIComponent(of.stream)}:` : ""}l${of.layer}${of.call ? `c${of.call}` : ""}h${of.heads[look.head]}`;
   const query = held || !turned ? `q${textOf(false).numbers[q]}` : "", key = held || turned ? `k${textOf(true).numbers[k]}` : "";
   clearTimeout(note.timer);
-  note.timer = setTimeout(() => {
-    try {
-      history.replaceState(null, "", `#${head}${query}${key}${turned ? "v" : ""}`);
-    } catch {
-      // a frame without an address of its own
-    }
-  }, 150);
+  const address = `#${head}${query}${key}${turned ? "v" : ""}`;
+  note.timer = setTimeout(() => location.protocol !== "about:" && history.replaceState(null, "", address), 150); // frames have none
 }
 
 // Opens what an address names; false where it names nothing in this page.
@@ -384,7 +365,7 @@ function move(event) {
 function search() {
   const word = $("find").value.trim().toLowerCase(), text = textOf(look.turned), ends = [];
   let whole = "";
-  for (const at of text.tokens.keys()) ends.push((whole += text.gaps[at] + text.tokens[at].toLowerCase()).length);
+  for (const at of text.tokens.keys()) ends.push((whole += text.gaps[at].replace("\n", " ") + text.tokens[at].toLowerCase()).length);
   const places = new Set(/^\d+$/.test(word) ? [...text.tokens.keys()].filter((at) => text.numbers[at] === Number(word)) : []);
   for (let from = whole.indexOf(word); word && from >= 0; from = whole.indexOf(word, from + 1)) places.add(ends.findIndex((end) => end > from));
   matches = [...places];
@@ -402,14 +383,8 @@ function next() {
 
 function setColours(dark) {
   colours = page.colours[Number(dark)];
-  for (const bar of document.querySelectorAll("#legend i")) bar.style.background = `linear-gradient(90deg, ${[0, 64, 128, 192, 255].map((at) => `rgb(${colours[at]})`)})`;
+  document.querySelector("#legend i").style.background = `linear-gradient(90deg, ${[0, 64, 128, 192, 255].map((at) => colours[at][0])})`;
   if (cells) redraw();
-}
-
-// Black or white, whichever can be read on a colour: always above 4.5 to 1.
-function inkOn(colour) {
-  const [r, g, b] = colour.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
 }
 
 function redraw() {

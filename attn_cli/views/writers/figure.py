@@ -14,6 +14,7 @@ from attn_cli.summaries.reducers.kinds.targets import KINDS
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import NO_KIND, any_judged, by_stream, kinds_by_head
 from attn_cli.summaries.told.story import resting_keys
+from attn_cli.text import model_name
 from attn_cli.views.answers.deciding_rows import ranked_keys, seen_of
 from attn_cli.views.answers.knock import answer_line, knock_legend
 from attn_cli.views.answers.matrices import colored_texts
@@ -60,9 +61,11 @@ class FigureView(View):
     def _draw(self, sheet: Sheet) -> None:
         if self.reports[0].command == "matrix":  # all maps share a scale
             _matrices(self.reports, sheet, self.settings.heads)
-            return
-        for report in self.reports:
-            FIGURES[report.command](report, sheet)
+        else:
+            for report in self.reports:
+                FIGURES[report.command](report, sheet)
+        if self.reports[0].prompts:
+            sheet.note(model_name(str(self.reports[0].source["model"])), 0, sheet.width)
 
 
 def _matrices(reports: Sequence[Report], sheet: Sheet, order: Sequence[tuple[int, int]]) -> None:
@@ -90,8 +93,9 @@ def _top(report: Report, sheet: Sheet) -> None:
         for at, head in enumerate(summary.head_names(numbers.averaged)):
             of_head = place_prefix(summary, report) + which_heads(numbers.averaged, head, numbers.by)
             rows = list(enumerate(numbers.rows if by_row else [0]))
-            if len(rows) == len(summary.queries) and str(summary.rule["mask"]).startswith("causal"):
-                rows = rows[-1:]  # none was picked: the one that predicts
+            if len(rows) == len(summary.queries):  # none was picked: the one that predicts, or reads a key most
+                causal = str(summary.rule["mask"]).startswith("causal")
+                rows = rows[-1:] if causal else [rows[int(np.argmax(numbers.measured[at].max(axis=-1)))]]
             for row, query in rows:
                 place = (at, row) if by_row else at
                 pairs = named_keys(summary, numbers.keys[place], numbers.measured[place])

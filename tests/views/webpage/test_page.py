@@ -68,7 +68,7 @@ def rows(browser: Browser) -> list[list[str]]:
 def dense(browser: Browser, layer: RecordedLayer) -> np.ndarray:
     """The weights of the open head `[n, m]` as the page has them, by its rows and by its columns."""
     weights = np.zeros((2, layer.n, layer.m))
-    for query, row in enumerate(browser.run("[...Array(cells.n).keys()].map(rowOf)")):
+    for query, row in enumerate(browser.run("cells.rows")):
         for key, weight in row:
             weights[0, query, key] = weight
     for key, column in enumerate(browser.run("[...Array(cells.m).keys()].map(columnOf)")):
@@ -138,8 +138,7 @@ def test_the_story_s_words_open_the_heads_that_bring_them(browser: Browser, tmp_
     browser.driver.find_element(By.XPATH, "//button[text()='\"bank\" 6']").click()
     browser.until("look.at === 2")
     assert (at(browser)["head"], at(browser)["q"], at(browser)["k"]) == (0, 19, 6)
-    weight = recording.layers[2].weights(0, slice(19, 20), slice(6, 7))[0, 0]
-    assert text_of(browser, "does").startswith(f"gives 6 bank {weight:.3f} of its weight and brings it · spreads")
+    assert text_of(browser, "does").startswith("spreads")  # no word of a weight that reads 0.00
 
 
 @pytest.mark.parametrize(

@@ -58,14 +58,14 @@ class OutputOptions:
 
     @property
     def figure_width(self) -> float | None:
-        """Millimetres of the figure, those of --width or 120; None for a command and a format without one."""
+        """Millimetres of the figure, those of --width or 84; None for a command and a format without one."""
         given = current.get()
         if given is None or "width" not in given.takes:
             return None
         width, draws = given.value("width"), self.written_format.name in ("svg", "png", "pdf")
         if width is not None and not draws:
             raise InputError("--width is of a figure", "add -o figure.pdf, .svg or .png")
-        found = re.fullmatch(r"([4-9]\d|\d{3})(\.\d+)? ?(mm)?", width or "120")
+        found = re.fullmatch(r"([4-9]\d|\d{3})(\.\d+)? ?(mm)?", width or "84")
         if found is None:
             raise InputError(f"--width {width}: it takes 40 to 999 millimetres", "such as 84mm")
         return float(found[1] + (found[2] or "")) if draws else None
