@@ -11,20 +11,7 @@ from attn_cli.errors import InputError
 from attn_cli.prompt import Token
 from attn_cli.text import cut
 from attn_cli.views.drawing import figure
-from attn_cli.views.drawing.figure import (
-    BAR,
-    FRAME,
-    GAP,
-    LABEL,
-    LEAST,
-    NOTE,
-    TITLE,
-    Sheet,
-    drawable,
-    fonts_of,
-    ink_on,
-    written,
-)
+from attn_cli.views.drawing.figure import BAR, FRAME, GAP, LABEL, LEAST, NOTE, TITLE, Sheet, drawable, fonts_of, ink_on
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.palette import Ramp, lit, ramp_for
 from attn_cli.views.drawing.text_layout import layout_of
@@ -103,7 +90,7 @@ def _labels(drawn: HeatMap, width: float) -> tuple[float, list[list[str]], list[
     sides = _sides(drawn, width)[::-1]
     size = min(LABEL, max(0.85 * min(sides), LEAST))
     names = [
-        [drawable(cut(written(label), _LONGEST)) for label in labels] if block == 1 else []
+        [drawable(cut(figure.written(label), _LONGEST)) for label in labels] if block == 1 else []
         for labels, block in zip((drawn.rows, drawn.columns), drawn.block, strict=True)
     ]
     return size, names, [max(math.ceil(1.15 * size / side), 1) for side in sides]
@@ -193,12 +180,14 @@ def texts(sheet: Sheet, drawn: Sequence[ColoredText]) -> None:
         levels = ramp.levels(each.values[None])
         shown = figure.colors(levels, ramp)[0]
         tokens = each.tokens if each.text is not None else [replace(token, start=None) for token in each.tokens]
-        layout = layout_of(tokens, each.text or "", int(room), lambda text: sheet.length(written(text), _LETTERS) + 1)
+        layout = layout_of(
+            tokens, each.text or "", int(room), lambda text: sheet.length(figure.written(text), _LETTERS) + 1
+        )
         for line in layout.lines:
             for token, x, text, width in line:
                 if token >= 0:
                     color = None if np.isnan(levels[0, token]) else shown[token]
-                    _token(sheet, (x, width), written(text), color, token == each.subject)
+                    _token(sheet, (x, width), figure.written(text), color, token == each.subject)
             sheet.top += _LINE
         named = _heaviest(each)
         while sheet.length(" · ".join(named), NOTE) > room and len(named) > 1:
@@ -219,7 +208,7 @@ def _token(sheet: Sheet, place: tuple[float, float], text: str, color: np.ndarra
 def _heaviest(text: ColoredText) -> list[str]:
     values = np.where(np.isfinite(text.values), text.values, 0.0)
     order = [at for at in np.argsort(-np.abs(values), kind="stable")[:_HEAVIEST] if abs(values[at]) >= _LEAST_NAMED]
-    names = {at: written(text.tokens[at].text).strip() or "␣" for at in order}
+    names = {at: figure.written(text.tokens[at].text).strip() or "␣" for at in order}
     return [f"{text.tokens[at].index} {name} {values[at]:.3f}" for at, name in names.items()]
 
 
@@ -267,7 +256,7 @@ def points(sheet: Sheet, words: Sequence[str], texts: Sequence[int], ways: np.nd
         color, mark = SERIES[text % len(SERIES)]
         axes.annotate("", way[1], way[0], arrowprops={**_ARROW, "color": color})
         axes.scatter(*way.T, 10, ["white", color], marker=mark, edgecolors=color, linewidths=0.6, zorder=3)
-        shown = drawable(written(word))
+        shown = drawable(figure.written(word))
         long = sheet.length(shown, LABEL)
         place = _free(after, long, [*taken, *crossed], half) or _free(after, long, taken, half)
         if place is not None:

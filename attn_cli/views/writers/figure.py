@@ -7,7 +7,7 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.summaries.answer import Answer, head_name
-from attn_cli.summaries.reduce import with_part
+from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.heads import STATISTICS, Heads
 from attn_cli.summaries.reducers.keys import KeyNumbers
 from attn_cli.summaries.reducers.kinds.targets import KINDS
@@ -21,6 +21,7 @@ from attn_cli.views.answers.matrices import colored_texts
 from attn_cli.views.drawing import panels
 from attn_cli.views.drawing.figure import Sheet, drawn, require, without_font
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
+from attn_cli.views.drawing.image import whole_row
 from attn_cli.views.drawing.labels import READS, look_of, named_keys, place_prefix, token_label, which_heads
 from attn_cli.views.drawn_answer import draw_answer
 from attn_cli.views.sink import Sink
@@ -93,9 +94,8 @@ def _top(report: Report, sheet: Sheet) -> None:
         for at, head in enumerate(summary.head_names(numbers.averaged)):
             of_head = place_prefix(summary, report) + which_heads(numbers.averaged, head, numbers.by)
             rows = list(enumerate(numbers.rows if by_row else [0]))
-            if len(rows) == len(summary.queries):  # none was picked: the one that predicts, or reads a key most
-                causal = str(summary.rule["mask"]).startswith("causal")
-                rows = rows[-1:] if causal else [rows[int(np.argmax(numbers.measured[at].max(axis=-1)))]]
+            if len(rows) == len(summary.queries):  # none was picked: the one that tells most
+                rows = [rows[_telling_row(summary, numbers, at)]]
             for row, query in rows:
                 place = (at, row) if by_row else at
                 pairs = named_keys(summary, numbers.keys[place], numbers.measured[place])
@@ -103,6 +103,17 @@ def _top(report: Report, sheet: Sheet) -> None:
                 words, values = [token_label(key) for key, _ in pairs], [value for _, value in pairs]
                 drawn.append((f"{of_head} · {label} {READS[numbers.by]}", words, values))
     panels.bars(sheet, drawn)
+
+
+def _telling_row(summary: Summary, numbers: KeyNumbers, head: int) -> int:
+    """The row that predicts, or reads an image as a whole; else that which attends most to another word."""
+    if str(summary.rule["mask"]).startswith("causal"):
+        return -1
+    if (row := whole_row(summary.queries)) is not None or numbers.measured.ndim < 3:
+        return row or 0
+    words = np.array([not token.special for token in summary.keys] + [False])[numbers.keys[head]]
+    words &= numbers.keys[head] != np.array(numbers.rows)[:, None]
+    return int(np.argmax((numbers.measured[head] * words).max(axis=-1)))
 
 
 def _heads(report: Report, sheet: Sheet) -> None:
@@ -178,7 +189,9 @@ def _plane(report: Report, sheet: Sheet) -> None:
     axes = [f"{row['axis']}: {row['variance_share']:.0%} of variance" for row in answer["axes"]]
     panels.points(sheet, [row["token"] for row in rows], [row["context"] - 1 for row in rows], ways, axes)
     if len(report.prompts) > 1:
-        panels.legend(sheet, [("", panels.SERIES[at % 4][0], prompt.text) for at, prompt in enumerate(report.prompts)])
+        panels.legend(
+            sheet, [("●■▲◆"[at % 4], panels.SERIES[at % 4][0], prompt.text) for at, prompt in enumerate(report.prompts)]
+        )
     layers = f"{run['first_layer']}" + f" to {run['last_layer']}" * (run["last_layer"] != run["first_layer"])
     words = f"hollow: before attention, full: after it, layer {layers}" + ", directions alone" * run["unit"]
     sheet.note(words, 0, sheet.width)
