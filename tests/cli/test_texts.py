@@ -181,7 +181,7 @@ def test_arrays_and_tables_of_a_matrix(tmp_path: Path) -> None:
         (query, key) for query in SENTENCE.split() for key in SENTENCE.split()
     }
     markdown = minilm("matrix", "-H", "4.5", "--hide", "special", "-f", "md").text
-    assert "CLS" not in markdown and "| 6 bank |" in markdown
+    assert "CLS" not in markdown and "| 6 | bank |" in markdown
 
 
 def test_a_table_has_no_sink() -> None:
