@@ -47,7 +47,7 @@ FORMATS = (
     Format("svg", (".svg",), "figure:FigureView"),
     Format("png", (".png",), "figure:FigureView", binary=True),
     Format("pdf", (".pdf",), "figure:FigureView", binary=True),
-    Format("md", (".md",), "md:MarkdownView"),
+    Format("md", (".md",), "data:RowsView"),
 )
 
 

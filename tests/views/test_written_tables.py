@@ -15,7 +15,7 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.views.writers import data, parquet
-from attn_cli.views.writers.md import escaped
+from attn_cli.views.writers.data import escaped
 from tests.cli.test_layers import saved
 from tests.program import attn, refused
 

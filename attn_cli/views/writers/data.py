@@ -1,10 +1,12 @@
-"""Machine output: json, jsonl, csv, tsv and npz, all with the same names; JSON has null in place of NaN."""
+"""Machine output: json, jsonl, csv, tsv, md and npz, all with the same names; JSON has null in place of NaN."""
 
 import csv
 import io
 import json
+import re
 import zipfile
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,12 @@ from attn_cli.summaries.answers.calls import answer_of
 from attn_cli.summaries.input_fields import input_document
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
-from attn_cli.text import listed
+from attn_cli.text import cut, listed, visible
 from attn_cli.views.view import View
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
+_MOST = 4096  # rows of a table in Markdown
+_MARKUP = re.compile(r"[\\|`*_~<>\[\]&$#@:^{}]|\.(?=\w)")  # a dot before a letter may make a link
 _JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
 
 
@@ -43,11 +47,13 @@ class ArchiveView(View):
 
 
 class RowsView(View):
-    """Writes each report as soon as it is there, as JSON, or as the rows of its table: JSON lines, CSV or TSV."""
+    """Writes each report as soon as it is there, as JSON, or as the rows of its table: JSON lines, CSV, TSV or Markdown."""
 
     def show(self, report: Report) -> None:
         """Write the report's JSON or its rows; the header of a table comes once, before the first report."""
-        if self.format in _DELIMITERS:
+        if self.format == "md":
+            self.write_text(to_markdown(report))
+        elif self.format in _DELIMITERS:
             self.sink.write(to_table(report, _DELIMITERS[self.format], header=self.is_first))
         else:
             self.sink.write(to_json(report) if self.format == "json" else to_jsonl(report))
@@ -83,6 +89,35 @@ def to_table(report: Report, delimiter: str, *, header: bool) -> bytes:
             header = False
         writer.writerow([_cell(value) for value in row.values()])
     return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def to_markdown(report: Report) -> str:
+    """A report's text, model and rows as a table of GitHub's Markdown; InputError for over 4,096 rows."""
+    rows = list(islice(records(report), _MOST + 1))
+    if len(rows) > _MOST:
+        raise InputError(f"a table of over {_MOST:,} rows is too large for md", "use --format csv or html")
+    number = "" if report.index is None else f"line {report.index + 1}: "
+    text, model = cut(report.prompts[0].text, 200) if report.prompts else "", str(report.source["model"])
+    names = [name for name in (rows[0] if rows else {}) if any(_readable(row[name]) for row in rows)]
+    lines = [[name.replace("_", " ") for name in names], ["---"] * len(names)]
+    lines += [[_readable(row[name]) for name in names] for row in rows]
+    table = [f"| {' | '.join(line)} |" for line in lines] if names else ["nothing"]
+    return "\n".join(
+        [f"## {number}{escaped(text or model)}", "", *([f"model: {escaped(model)}", ""] if text else []), *table, ""]
+    )
+
+
+def escaped(text: str) -> str:
+    """`text` escaped for Markdown: markup in it becomes character references in <code>, and has no effect."""
+    plain = visible(text)
+    safe = _MARKUP.sub(lambda match: f"&#{ord(match[0])};", plain)
+    return safe if safe == plain else f"<code>{safe}</code>"
+
+
+def _readable(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}" if np.isfinite(value) else ""
+    return "" if value is None else escaped(str(value))
 
 
 def records(report: Report) -> Iterator[dict[str, Any]]:
