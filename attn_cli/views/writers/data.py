@@ -47,7 +47,7 @@ class ArchiveView(View):
 
 
 class RowsView(View):
-    """Writes each report as soon as it is there, as JSON, or as the rows of its table: JSON lines, CSV, TSV or Markdown."""
+    """Writes each report as soon as it is there: as JSON, or its rows as JSON lines, CSV, TSV or Markdown."""
 
     def show(self, report: Report) -> None:
         """Write the report's JSON or its rows; the header of a table comes once, before the first report."""
