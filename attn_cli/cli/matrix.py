@@ -17,6 +17,7 @@ from attn_cli.selection import ranges
 from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.calls.hidden_keys import of_whole_call
 from attn_cli.summaries.calls.image_grid import image_grids
+from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
@@ -37,9 +38,7 @@ def matrix(
     scale: Literal["on", "off"] = option("--scale HOW", "With --scores: on, or off for q · k itself.", "on"),
     color_scale: o.ColorScale = o.COLOR_SCALE,
     words: bool = o.WORDS,
-    by: Literal["weight", "value", "output"] = option(
-        "--by MEASURE", "Measure by weight, value (weight x value norm) or output (norm after W_O).", "weight"
-    ),
+    by: By = o.BY,
     mean: bool = o.MEAN,
     width: str | None = o.WIDTH,
     hiding: HidingOptions,
@@ -48,7 +47,8 @@ def matrix(
 
     Screens show weights, or scores with --scores, pooled to fit. Files hold both, whole. --words has weights alone,
     since scores of subwords don't add up. --by value and --by output show each key's share of what a row reads or
-    outputs. Images are figures for a paper: maps of heads, or the text coloured by one query or key.
+    outputs, --by rollout what reaches it from each token through all layers.
+    Images are figures for a paper: maps of heads, or the text coloured by one query or key.
     Without -H a figure shows the head that stands out most, if it can't hold all.
     Attention of a --token query to an image has the shape of its grid of patches.
 
@@ -62,7 +62,7 @@ def matrix(
       attn matrix "river bank" -m ./my-model -l -1 --mean -f csv
       attn matrix -m google/vit-base-patch16-224 --image cat.jpg -t [CLS] --mean
     """
-    merges = options.merges(words, scores=scores, by=by)
+    merges, mean = options.merges(words, scores=scores, by=by), options.averages(mean, by)
     if scores and by != "weight":
         raise InputError(f"--scores and --by {by} at once", "leave out one of the two")
     if scale == "off" and not scores:
@@ -79,10 +79,11 @@ def matrix(
         judged = HeadKindsReducer()
 
         def of_call(rows: PickedRows, call: Call, keys: PickedRows = None) -> Sequence[Reducer]:
+            has_scores = scores or (call.shows_scores and by != "rollout")
             kinds: tuple[str, ...] = ("scores" if scores else "weights" if by == "weight" else "shares",)
             most: tuple[int | None, int | None] = view.largest or (None, None)
             if view.largest is None:  # data holds all
-                known = {"weights": not scores, "scores": scores or call.shows_scores, "shares": by != "weight"}
+                known = {"weights": not scores, "scores": has_scores, "shares": by != "weight"}
                 kinds = tuple(kind for kind, is_known in known.items() if is_known)
             if view.largest and (rows, key) == (None, None) and (row := whole_row(call.queries)) is not None:
                 rows = [row]  # an image is shown as one
@@ -97,7 +98,7 @@ def matrix(
         if too_many and not chooses:
             reason = f"a figure of {heads} maps: it holds 1 to {MOST_PANELS}"
             raise InputError(reason, "choose heads with -l and -H, or add --mean")
-        holds_both = view.largest is None and not (merges or scores)
+        holds_both = view.largest is None and not (merges or scores or by == "rollout")
         kinds = 1 + holds_both + (by != "weight")
 
         def memory(prompt: Prompt, rows: PickedRows) -> str:

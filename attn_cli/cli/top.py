@@ -1,7 +1,5 @@
 """List the keys that each query attends to most."""
 
-from typing import Literal
-
 from attn_cli.cli.heads import by_key
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside
@@ -10,6 +8,7 @@ from attn_cli.cli.kit.run.text_run import CommandPlan, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import ExitCode
 from attn_cli.model.source import Source
+from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reducers.keys import RowKeys
 from attn_cli.views.answers.deciding_rows import with_reading
 from attn_cli.views.view import View
@@ -23,9 +22,7 @@ def top(
     token: str | None = o.TOKEN,
     overall: bool = option("--overall", "Rank the keys that all these queries together attend to most."),
     key: str | None = option("--key WORD|INDEX", "List heads by their weight on this key."),
-    by: Literal["weight", "value", "output"] = option(
-        "--by MEASURE", "Rank by weight, value (weight x value norm), or output (norm after W_O).", "weight"
-    ),
+    by: By = o.BY,
     mean: bool = o.MEAN,
     words: bool = o.WORDS,
     width: str | None = o.WIDTH,
@@ -38,7 +35,7 @@ def top(
     --overall ranks keys by their mean weight over all queries. So does a screen of more than 64 tokens, unless
     --token picks queries.
     --by value and --by output rank keys by their share of what a head reads or outputs. A small value has a small
-    share.
+    share. --by rollout ranks tokens by what reaches the query from them through all layers.
 
     \b
     Examples:
@@ -48,7 +45,7 @@ def top(
       attn top "The capital of France is" -m gpt2 -l 9 -t -1 --by output
       echo "river bank" | attn top - --json | jq '.tables.top[0]'
     """
-    merges = options.merges(words, by=by)
+    merges, mean = options.merges(words, by=by), options.averages(mean, by)
     if key is not None:
         alone = {"--overall": overall, f"--by {by}": by != "weight", "--mean": mean}
         refuse_beside("--key", alone, "it lists heads by their weight on that key")

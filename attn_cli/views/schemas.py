@@ -94,7 +94,7 @@ def composed(name: str) -> dict[str, Any]:
 
 
 def _inputs(output: Shape) -> dict[str, Schema]:
-    from attn_cli.summaries.input_fields import INPUT  # here: a writer of JSON asks for names of schemas alone
+    from attn_cli.views.writers.input_fields import INPUT  # here: a writer of JSON asks for names of schemas alone
 
     if output.several_texts:
         return {"inputs": each(INPUT, "a text, empty for random tokens") | {"minItems": 1, "description": "the texts"}}

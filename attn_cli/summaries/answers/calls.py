@@ -39,6 +39,7 @@ _COLUMNS = {
     "softmax": Column(FLAG, "false: the scores are the weights, not normalised"),
     "value_share": Column(NUMBER, "with --by value: weight times value norm, as a share of the row's sum"),
     "output_share": Column(NUMBER, "with --by output: with the norm of the value after W_O, likewise"),
+    "rollout_share": Column(NUMBER, "with --by rollout: what reaches the query along all paths up to the layer"),
     "received_share": Column(NUMBER, "mean weight over all queries, or over those that --token picks"),
 }
 _OF_MAPS = _COLUMNS | {
@@ -52,6 +53,7 @@ _OF_MAPS = _COLUMNS | {
     "scores": Column(_MAP, "[heads][queries][keys], scaled and masked, null where blocked, missing between words"),
     "value_share": Column(_MAP, "[heads][queries][keys], with --by value"),
     "output_share": Column(_MAP, "[heads][queries][keys], with --by output"),
+    "rollout_share": Column(_MAP, "[heads][queries][keys], with --by rollout"),
 }
 
 

@@ -14,8 +14,6 @@ from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.derived import DerivedCall
 from attn_cli.summaries.calls.memo import memoised
 
-_CELLS = 2**22  # of all heads that are put together at a time: 16 MiB
-
 
 class MergedWords(NamedTuple):
     """The words of a sequence of tokens; `starts` are their first tokens, then the number of tokens `[words + 1]`."""
@@ -83,12 +81,8 @@ class InWords(DerivedCall):
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
         """The weights between words as bands of some adjacent words as rows, ascending; of all words or of `rows`."""
-        words = range(self.n) if rows is None else rows
-        step = max(1, _CELLS // max(1, self.h * self.m))
-        for _, run in groupby(enumerate(words), lambda pair: pair[1] - pair[0]):
-            adjacent = [word for _, word in run]
-            for first in range(adjacent[0], adjacent[-1] + 1, step):
-                yield self._band(first, min(first + step, adjacent[-1] + 1))
+        for run in self.runs(rows):
+            yield self._band(run.start, run.stop)
 
     def _band(self, first: int, last: int) -> Band:
         """The weights of the words first:last."""

@@ -16,7 +16,7 @@ from attn_cli.recording import RecordedLayer
 from attn_cli.summaries.calls.derived import DerivedCall
 from attn_cli.summaries.sinks import over_median
 
-By = Literal["weight", "value", "output"]
+By = Literal["weight", "value", "output", "rollout"]
 
 _NUMBERS = 2**24  # of vectors that are held at once: 64 MiB in float32
 

@@ -31,14 +31,14 @@ _LOOKS = {  # letters and colours: heads that find content stand out, those of a
     "uniform": ("u", "#faf3b0"),
 }
 # What a query does with its keys, by the measure that ranks them.
-READS = {"weight": "attends to", "value": "reads from", "output": "gets its output from"}
+READS = {"weight": "attends to", "value": "reads from", "output": "gets its output from", "rollout": "is reached by"}
 
 
 def which_heads(averaged: int, head: int | str, by: str = "weight") -> str:
     """The words for one head in a title, or for several: their mean, or all together."""
     if not averaged:
         return f"head {head}"
-    return f"mean of {averaged} heads" if by == "weight" else f"{averaged} heads together"
+    return f"mean of {averaged} heads" if by in ("weight", "rollout") else f"{averaged} heads together"
 
 
 def head_name(summary: Summary, at: int) -> str:

@@ -17,11 +17,11 @@ from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.answers.calls import answer_of
-from attn_cli.summaries.input_fields import input_document
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import cut, listed, visible
 from attn_cli.views.view import View
+from attn_cli.views.writers.input_fields import input_document
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _MOST = 4096  # rows of a table in Markdown

@@ -215,6 +215,12 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
             raise InputError(f"--by {by} and --words at once", "norms of subwords can't be summed: weights can")
         return True
 
+    def averages(self, mean: bool, by: By) -> bool:
+        """True if heads are shown as their mean: with --mean, and by rollout, which goes through that of all heads."""
+        if by == "rollout" and (self.selection.heads or self.selection.pairs):
+            raise InputError("--by rollout and -H at once", "leave out -H: it takes the mean of all heads")
+        return mean or by == "rollout"
+
 
 def refuse_beside(option: str, others: Mapping[str, bool], advice: str) -> None:
     """Raise InputError if one of `others`, which says of each option whether it was given, stands beside `option`."""

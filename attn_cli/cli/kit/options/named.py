@@ -29,6 +29,9 @@ TOKEN = option(
     "--token -t WORD|INDEX",
     "Show these queries only: a word, word#2 (second one), an index, 4-6, or + (generated tokens).",
 )
+BY = option(
+    "--by MEASURE", "By weight, value (weight x value norm), output (norm after W_O) or rollout (all layers).", "weight"
+)
 STEPS = option("--steps", "Show every step in numbers. --token picks one query.")
 WORDS = option("--words", "Merge subword tokens into words (keys summed, queries averaged).")
 ColorScale = Literal["linear", "raw", "sqrt", "log", "row"]

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
+from attn_cli.arrays import Array
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call, Look
 from attn_cli.cli.kit.options.command import TextCommandOptions
@@ -19,15 +20,16 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
-from attn_cli.selection import ranges
+from attn_cli.selection import Selection, ranges
 from attn_cli.sources import Reading, is_model, is_recording, is_table
 from attn_cli.sources.batches import batches_by_length
-from attn_cli.sources.memory import free_memory
+from attn_cli.sources.memory import check_memory, free_memory
 from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import By, ReadShares
+from attn_cli.summaries.calls.rollout import Rollout, chosen_layers
 from attn_cli.summaries.parts.text_parts import template_tokens
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded
@@ -110,6 +112,7 @@ class _TextsVisit:
         self.plan, self.texts, self.progress, self.records = plan, texts, progress, records
         self._rows_of = [memoised(partial(self._rows, text)) for text in texts]
         self._keys_of = [memoised(partial(self._keys, text)) for text in texts]
+        self._rollouts = dict[tuple[int, str], Array]()  # of each text's stacks up to the last layer seen
 
     def __call__(self, call: Call) -> None:
         measured, reducers = self._seen(call)
@@ -141,8 +144,17 @@ class _TextsVisit:
         if not reducers:
             return call, ()
         text.hidden |= dict.fromkeys(call.keys[key] for key in hidden)
-        measured = call if plan.by == "weight" else ReadShares(call, plan.by)
+        measured = self._measured(call)
         return HiddenKeys(measured, hidden, text.hidden_count) if hidden else measured, reducers
+
+    def _measured(self, call: Call) -> Call:
+        by, stack = self.plan.by, (call.place.text, call.place.stream)
+        if by != "rollout":
+            return call if by == "weight" else ReadShares(call, by)
+        check_memory(3 * 4 * call.n**2, f"a rollout of {call.n:,} x {call.n:,}", "take a shorter text")
+        rollout = Rollout(call, self._rollouts.get(stack))
+        self._rollouts[stack] = rollout.product
+        return rollout
 
     def _take(self, call: Call, summary: Summary | None) -> None:
         text, settle = self.texts[call.place.text], self.plan.settle
@@ -164,6 +176,12 @@ class TextRun:
     source: Source
     view: View
     plan: CommandPlan
+
+    @property
+    def selection(self) -> Selection:
+        """The layers and heads that the model's pass looks at: for a rollout every layer, whichever are shown."""
+        chosen = self.options.selection
+        return replace(chosen, layers=None) if self.plan.by == "rollout" else chosen
 
     def has_room(self, window: Sequence[ReadText | AttnError]) -> bool:
         """True if one more line is to be read before those in `window` are run and answered together."""
@@ -199,7 +217,7 @@ class TextRun:
 
     def answers(self, texts: Sequence[ReadText], count: int) -> Iterator[Shown]:
         """For each text, in order, its report, and its recording; None where the run isn't recorded."""
-        options, layers = self.options, len(self.source.planned_layers(self.options.selection))
+        options, layers = self.options, len(self.source.planned_layers(self.selection))
         budget, records = self.plan.budget, self.plan.recordable and self.view.records(self.command)
         lengths = [len(text.prompt.tokens) for text in texts]
         for batch in batches_by_length(lengths, self.source.batch_size):
@@ -216,7 +234,7 @@ class TextRun:
 
     def _pass(self, texts: Sequence[ReadText], progress: Progress, *, records: bool) -> None:
         source, (text, *_), tells = self.source, texts, self.plan.tells
-        look = Look(self.options.selection, _TextsVisit(self.plan, texts, progress, records=records))
+        look = Look(self.selection, _TextsVisit(self.plan, texts, progress, records=records))
         is_recorded, is_one_row = isinstance(source, RecordedSource), len(text.rows or (0,)) == 1
         if tells and is_one_row and not (is_recorded or self.options.lines):
             step, free = partial(progress.go_on, "words and heads"), free_memory()
@@ -232,6 +250,8 @@ class TextRun:
 
     def _report(self, text: ReadText) -> Report:
         plan, summaries = self.plan, tuple(text.summaries)
+        if plan.by == "rollout":
+            summaries = chosen_layers(summaries, self.options.selection)
         if plan.token is not None and not summaries:
             raise InputError(
                 f"no query {plan.token!r} in the chosen layers", "choose other layers with --layer, or pick by number"

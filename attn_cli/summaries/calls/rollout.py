@@ -1,0 +1,60 @@
+"""Attention rollout: what reaches a token from each other one through all layers up to one of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import compress
+
+from attn_cli.arrays import Array, at_least_float32, indices, zeros
+from attn_cli.call import Call
+from attn_cli.errors import InputError
+from attn_cli.kernel.bands.band import Band
+from attn_cli.selection import Selection
+from attn_cli.summaries.calls.derived import DerivedCall
+from attn_cli.summaries.reduce import Summary
+
+
+class Rollout(DerivedCall):
+    """A layer's mean weights, whose bands also carry the product of such up to it, half of each from the residual.
+
+    before  the rollout up to the layer before `[n, m]`; None for the first (Abnar and Zuidema 2020, section 3)
+    InputError for attention to another text, or without a softmax: no path leads back through it.
+    """
+
+    def __init__(self, call: Call, before: Array | None) -> None:
+        super().__init__(call, call.queries, call.keys)
+        goes_on = before is None or len(before) == self.n
+        if call.queries != call.keys or not call.rule.softmax or not goes_on:
+            reason = f"layer {call.place.layer} ({call.place.name}) is no softmax over the text's own tokens"
+            raise InputError(f"{reason}: no rollout goes through it", "choose a stack, as -l encoder:-1")
+        self.mean = zeros((self.n, self.n), at_least_float32(call.like))
+        for band in call.bands():
+            sums = at_least_float32(band.weights).sum(0) / self.h
+            self.mean[band.start : band.stop, band.first : band.last] += sums
+        tokens = indices(0, self.n, self.mean)
+        step = self.mean + (tokens[:, None] == tokens[None])
+        step = step / step.sum(-1)[:, None]
+        self.product = step if before is None else step @ before
+
+    @property
+    def shows_scores(self) -> bool:
+        """False: a mean of weights has no scores."""
+        return False
+
+    def bands(
+        self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
+    ) -> Iterator[Band]:
+        """The mean weights of every row, or of `rows`, and as `lengths` what reaches it along all paths."""
+        every_head = zeros((self.h, 1, 1), self.mean)
+        for own in self.runs(rows):
+            weights, lengths = (numbers[own][None] + every_head for numbers in (self.mean, self.product))
+            yield Band(own.start, own.stop, 0, self.m, weights, None, weights[..., :0], lengths=lengths)
+
+
+def chosen_layers(summaries: Sequence[Summary], selection: Selection) -> tuple[Summary, ...]:
+    """Those of the chosen layers; of each stack's last one where none is chosen. InputError for a layer it lacks."""
+    selection = replace(selection, layers=selection.layers or (-1,))
+    places = [each.place for each in summaries]
+    selection.check_layers({(place.stream, place.layer) for place in places})
+    layers = {place.stream: place.layer + 1 for place in places}
+    has = (selection.has_layer(place.layer, layers[place.stream], place.stream) for place in places)
+    return tuple(compress(summaries, has))
