@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import compress
 
 from attn_cli.arrays import Array, at_least_float32, indices, zeros
 from attn_cli.call import Call
@@ -10,7 +9,7 @@ from attn_cli.errors import InputError
 from attn_cli.kernel.bands.band import Band
 from attn_cli.selection import Selection
 from attn_cli.summaries.calls.derived import DerivedCall
-from attn_cli.summaries.reduce import Summary
+from attn_cli.summaries.report import Report
 
 
 class Rollout(DerivedCall):
@@ -50,11 +49,10 @@ class Rollout(DerivedCall):
             yield Band(own.start, own.stop, 0, self.m, weights, None, weights[..., :0], lengths=lengths)
 
 
-def chosen_layers(summaries: Sequence[Summary], selection: Selection) -> tuple[Summary, ...]:
-    """Those of the chosen layers; of each stack's last one where none is chosen. InputError for a layer it lacks."""
-    selection = replace(selection, layers=selection.layers or (-1,))
-    places = [each.place for each in summaries]
-    selection.check_layers({(place.stream, place.layer) for place in places})
-    layers = {place.stream: place.layer + 1 for place in places}
-    has = (selection.has_layer(place.layer, layers[place.stream], place.stream) for place in places)
-    return tuple(compress(summaries, has))
+def of_layers(report: Report, chosen: Selection) -> Report:
+    """The report of the chosen layers of a stack, of its last where none is; InputError for a layer that it lacks."""
+    summaries, layers = report.summaries, [(each.place.stream, each.place.layer) for each in report.summaries]
+    selection, total = replace(chosen, layers=chosen.layers or (-1,)), max(layer for _, layer in layers) + 1
+    selection.check_layers(layers)
+    shown = (each for each in summaries if selection.has_layer(each.place.layer, total, each.place.stream))
+    return replace(report, summaries=tuple(shown))

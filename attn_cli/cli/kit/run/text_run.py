@@ -20,7 +20,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
-from attn_cli.selection import Selection, ranges
+from attn_cli.selection import ranges
 from attn_cli.sources import Reading, is_model, is_recording, is_table
 from attn_cli.sources.batches import batches_by_length
 from attn_cli.sources.memory import check_memory, free_memory
@@ -29,7 +29,7 @@ from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
 from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import By, ReadShares
-from attn_cli.summaries.calls.rollout import Rollout, chosen_layers
+from attn_cli.summaries.calls.rollout import Rollout, of_layers
 from attn_cli.summaries.parts.text_parts import template_tokens
 from attn_cli.summaries.reduce import Reducer, Summary, reduce
 from attn_cli.summaries.reducers.record import MemoryBudget, Record, Recorded
@@ -177,12 +177,6 @@ class TextRun:
     view: View
     plan: CommandPlan
 
-    @property
-    def selection(self) -> Selection:
-        """The layers and heads that the model's pass looks at: for a rollout every layer, whichever are shown."""
-        chosen = self.options.selection
-        return replace(chosen, layers=None) if self.plan.by == "rollout" else chosen
-
     def has_room(self, window: Sequence[ReadText | AttnError]) -> bool:
         """True if one more line is to be read before those in `window` are run and answered together."""
         if self.source.batch_size == 1:
@@ -217,7 +211,7 @@ class TextRun:
 
     def answers(self, texts: Sequence[ReadText], count: int) -> Iterator[Shown]:
         """For each text, in order, its report, and its recording; None where the run isn't recorded."""
-        options, layers = self.options, len(self.source.planned_layers(self.selection))
+        options, layers = self.options, len(self.source.planned_layers(self.options.selection))
         budget, records = self.plan.budget, self.plan.recordable and self.view.records(self.command)
         lengths = [len(text.prompt.tokens) for text in texts]
         for batch in batches_by_length(lengths, self.source.batch_size):
@@ -234,7 +228,7 @@ class TextRun:
 
     def _pass(self, texts: Sequence[ReadText], progress: Progress, *, records: bool) -> None:
         source, (text, *_), tells = self.source, texts, self.plan.tells
-        look = Look(self.selection, _TextsVisit(self.plan, texts, progress, records=records))
+        look = Look(self.options.selection, _TextsVisit(self.plan, texts, progress, records=records))
         is_recorded, is_one_row = isinstance(source, RecordedSource), len(text.rows or (0,)) == 1
         if tells and is_one_row and not (is_recorded or self.options.lines):
             step, free = partial(progress.go_on, "words and heads"), free_memory()
@@ -250,8 +244,6 @@ class TextRun:
 
     def _report(self, text: ReadText) -> Report:
         plan, summaries = self.plan, tuple(text.summaries)
-        if plan.by == "rollout":
-            summaries = chosen_layers(summaries, self.options.selection)
         if plan.token is not None and not summaries:
             raise InputError(
                 f"no query {plan.token!r} in the chosen layers", "choose other layers with --layer, or pick by number"
@@ -300,6 +292,9 @@ def run(
         if view.records_alone:
             budget = MemoryBudget(free_memory())
             its_plan = CommandPlan(lambda rows, call: (), budget=budget, tells=its_plan.tells)
+        if its_plan.by == "rollout":  # it goes through every layer, whichever are shown
+            shown = partial(of_layers, chosen=options.selection)
+            options, its_plan = replace(options, layer=None), replace(its_plan, finish=shown)
         its = TextRun(command, options, source, view, its_plan)
         return answer(
             texts, view, its.read, its.answers, lines=options.lines, quiet=options.quiet, has_room=its.has_room
