@@ -25,6 +25,7 @@ import pytest
 from attn_cli.cli import main as attn_main
 from attn_cli.cli.guide import FOLDER, topics
 from attn_cli.cli.kit.shell.commands import COMMANDS
+from tests.cli.test_parts import PARROT
 from tests.loaded import load_once
 from tests.media import image_file, vit
 from tests.program import Stream, environment
@@ -41,14 +42,6 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 DOTS = "...\n"
 LOAD = "attn_cli.sources.huggingface.load.checkpoint.load"
 READERS = ("cut", "head", "jq", "tail")
-NOTES = """Notes from the harbour office.
-The lamp on the north pier is green.
-The ferry to Bergen leaves at seven.
-The clerk keeps a parrot called Solomon.
-Coffee is free on Sundays.
-Question: what is the name of the parrot?
-Answer: The parrot is called
-"""
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -71,7 +64,7 @@ def furnished(folder: Path, page: str) -> Path:
     if "./my-vit" in PAGES[page].read_text("utf-8"):
         vit(folder / "my-vit")
     image_file(folder / "spot.png", bright=(1, 2))
-    (folder / "notes.txt").write_text(NOTES)
+    (folder / "notes.txt").write_text(f"{PARROT}\n")
     _unscaled(folder)
     return folder
 

@@ -35,8 +35,7 @@ def env(json: bool = o.JSON) -> None:
         models = models | {str(path): size for path, size in sizes().items()}
         print_notes(warnings, quiet=False)
         answer = installation(devices, (folder, models, broken), _stdout())
-        about = about_of("this installation", "installation")
-        view.show(Report("env", about, warnings=tuple(warnings), answer=answer))
+        view.show(Report("env", about_of("this installation", "installation"), warnings=tuple(warnings), answer=answer))
 
 
 def _devices(warnings: list[str]) -> list[Any]:

@@ -65,8 +65,7 @@ def _contents(screen: Screen) -> str:
         fill(f"  {name:{indent - 2}}{_summary(page)}", width, subsequent_indent=" " * indent)
         for name, page in pages.items()
     ]
-    last = fill("attn guide TOPIC shows a page, attn guide tour is a start", screen.width)
-    return "\n".join([*summaries, "", last, ""])
+    return "\n".join([*summaries, "", fill("attn guide TOPIC shows a page, attn guide tour is a start", width), ""])
 
 
 def _page(name: str, number: str, screen: Screen) -> str:
@@ -79,8 +78,7 @@ def _page(name: str, number: str, screen: Screen) -> str:
         near = get_close_matches(name, texts, 3)
         hint = f"did you mean {' or '.join(near)}?    all topics: attn guide" if near else f"one of {', '.join(texts)}"
         raise InputError(f"no page is named {cut(name, 60)!r}, and none says it", hint)
-    terminal = sys.stdout is not None and sys.stdout.isatty()
-    if not terminal and screen.depth == "none":
+    if screen.depth == "none" and not (sys.stdout is not None and sys.stdout.isatty()):
         return texts[name]
     # imported here: the list of topics and a pipe do not need it
     from attn_cli.views.drawing.markdown import draw_markdown

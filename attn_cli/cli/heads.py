@@ -1,14 +1,12 @@
 """Print one line per head: entropy, distance, sinks, induction."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from attn_cli.call import Call
 from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import TextCommandOptions, ranking_of, refuse_beside, shows_report
 from attn_cli.cli.kit.options.hiding import HidingOptions
-from attn_cli.cli.kit.run.text_run import CommandPlan, PickedRows, run
+from attn_cli.cli.kit.run.text_run import CommandPlan, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.cli.kit.stderr import Progress
 from attn_cli.errors import ExitCode, InputError
@@ -16,7 +14,6 @@ from attn_cli.model.source import Source
 from attn_cli.sources import is_recording
 from attn_cli.summaries.answers.attending import with_attending
 from attn_cli.summaries.answers.kinds import judge_heads, kinds_of
-from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
@@ -57,7 +54,7 @@ def heads(
     """
     if key is not None:
         refuse_beside("--key", {"--sort": sort is not None, "--kinds": kinds}, "it sorts heads by their weight on it")
-        return by_key(options, token, key, top, hiding, words=options.merges(words))
+        return _by_key(options, token, key, top, hiding, words=options.merges(words))
     if token is not None:
         raise InputError("--token needs --key", "add --key WORD, or see attn top")
     ranking = ranking_of(sort, top)
@@ -78,18 +75,17 @@ def heads(
     return run(options, "heads", plan)
 
 
-def by_key(
+def _by_key(
     options: TextCommandOptions, token: str | None, key: str, count: int | None, hiding: HidingOptions, *, words: bool
 ) -> ExitCode:
     """List the heads by their weight on the tokens `key`, from `token` or from all queries."""
 
-    def of_call(rows: PickedRows, call: Call, keys: PickedRows) -> Sequence[Reducer]:
-        return [MatrixOf(rows=rows, keys=keys)]
-
     def plan(view: View, source: Source) -> CommandPlan:
         shown = None if count or options.verbose or not view.chooses else _MANY
         finish = partial(with_attending, count=count, shown=shown)
-        return CommandPlan(of_call, token, hiding, words, key=key, finish=finish)
+        return CommandPlan(
+            lambda rows, _, keys: [MatrixOf(rows=rows, keys=keys)], token, hiding, words, key=key, finish=finish
+        )
 
     return run(options, "attending", plan)
 

@@ -68,14 +68,13 @@ def matrix(
     if scale == "off" and not scores:
         raise InputError("--scale needs --scores", "add it")
 
-    chosen_by_nobody = options.chooses_no_head and token is None and not (scores or merges or mean)
-    chosen_by_nobody = chosen_by_nobody and by == "weight" and key is None
+    unchosen = options.chooses_no_head and (token, key, by) == (None, None, "weight") and not (scores or merges or mean)
 
     def plan(view: View, source: Source) -> CommandPlan:
         heads = sum(1 if mean else layer.heads for layer in source.planned_layers(options.selection))
         draws = view.settings.figure_width is not None
         too_many = draws and heads > MOST_PANELS
-        chooses = (view.chooses or too_many) and chosen_by_nobody and source.about["type"] != "table"
+        chooses = (view.chooses or too_many) and unchosen and source.about["type"] != "table"
         judged = HeadKindsReducer()
 
         def of_call(rows: PickedRows, call: Call, keys: PickedRows = None) -> Sequence[Reducer]:

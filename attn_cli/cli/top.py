@@ -1,8 +1,7 @@
 """List the keys that each query attends to most."""
 
-from attn_cli.cli.heads import by_key
 from attn_cli.cli.kit.options import named as o
-from attn_cli.cli.kit.options.command import TextCommandOptions, refuse_beside
+from attn_cli.cli.kit.options.command import TextCommandOptions
 from attn_cli.cli.kit.options.hiding import HidingOptions
 from attn_cli.cli.kit.run.text_run import CommandPlan, run
 from attn_cli.cli.kit.shell.signature import option, takes_options
@@ -21,7 +20,6 @@ def top(
     k: int = option("--top -k K", "Show K keys per query.", 5, min=1),
     token: str | None = o.TOKEN,
     overall: bool = option("--overall", "Rank the keys that all these queries together attend to most."),
-    key: str | None = option("--key WORD|INDEX", "List heads by their weight on this key."),
     by: By = o.BY,
     mean: bool = o.MEAN,
     words: bool = o.WORDS,
@@ -46,12 +44,7 @@ def top(
       echo "river bank" | attn top - --json | jq '.tables.top[0]'
     """
     merges, mean = options.merges(words, by=by), options.averages(mean, by)
-    if key is not None:
-        alone = {"--overall": overall, f"--by {by}": by != "weight", "--mean": mean}
-        refuse_beside("--key", alone, "it lists heads by their weight on that key")
-        return by_key(options, token, key, k, hiding, words=merges)
-    unchosen = options.chooses_no_head and not any((mean, overall, merges))
-    unchosen = unchosen and by == "weight" and not hiding.hide
+    unchosen = options.chooses_no_head and by == "weight" and not any((mean, overall, merges, hiding.hide))
 
     def plan(view: View, source: Source) -> CommandPlan:
         short, of_table = view.chooses and unchosen, source.about["type"] == "table"

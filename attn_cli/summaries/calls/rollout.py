@@ -21,8 +21,7 @@ class Rollout(DerivedCall):
 
     def __init__(self, call: Call, before: Array | None) -> None:
         super().__init__(call, call.queries, call.keys)
-        goes_on = before is None or len(before) == self.n
-        if call.queries != call.keys or not call.rule.softmax or not goes_on:
+        if call.queries != call.keys or not call.rule.softmax or (before is not None and len(before) != self.n):
             reason = f"layer {call.place.layer} ({call.place.name}) is no softmax over the text's own tokens"
             raise InputError(f"{reason}: no rollout goes through it", "choose a stack, as -l encoder:-1")
         self.mean = zeros((self.n, self.n), at_least_float32(call.like))
@@ -51,8 +50,8 @@ class Rollout(DerivedCall):
 
 def of_layers(report: Report, chosen: Selection) -> Report:
     """The report of the chosen layers of a stack, of its last where none is; InputError for a layer that it lacks."""
-    summaries, layers = report.summaries, [(each.place.stream, each.place.layer) for each in report.summaries]
+    layers = [(each.place.stream, each.place.layer) for each in report.summaries]
     selection, total = replace(chosen, layers=chosen.layers or (-1,)), max(layer for _, layer in layers) + 1
     selection.check_layers(layers)
-    shown = (each for each in summaries if selection.has_layer(each.place.layer, total, each.place.stream))
+    shown = [each for each in report.summaries if selection.has_layer(each.place.layer, total, each.place.stream)]
     return replace(report, summaries=tuple(shown))

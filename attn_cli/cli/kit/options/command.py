@@ -152,8 +152,7 @@ class LoadOptions:
         self, model: str, *, quiet: bool, verbose: bool = False, predicts: bool = False, **reading: Unpack[Reading]
     ) -> Source:
         """Open what --model names: a model, a table of word vectors or a recording."""
-        source = opened.get()
-        if source is not None:
+        if (source := opened.get()) is not None:
             return source
         check_names(self.device, self.dtype)
         start, status = time.monotonic(), _loading(model) if is_model(model) else ""

@@ -92,7 +92,6 @@ def refuse_path(text: str, option: str | None) -> None:
 
 _CONVERT = "convert it: iconv -t utf-8"
 _LONGEST_LINE = 10**8
-_MOST_BAD_LINES = 100
 
 
 class Texts(Iterator[str | InputError]):
@@ -168,20 +167,15 @@ def _stdin(*, explicit: bool) -> BinaryIO:
 
 
 def _by_line(stream: "BinaryIO | LineStream") -> Iterator[str | InputError]:
-    """The lines of a stream; InputError for many in a row that are no text, LimitError for one without an end."""
-    bad = 0
+    """The lines of a stream, InputErrors for those that are no text; LimitError for one without an end."""
     for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE + 1), b""), 1):
         if len(line) > _LONGEST_LINE:
             endless = f"line {number} has more than {decimal_bytes(_LONGEST_LINE)} without an end"
             raise LimitError(endless, "without --lines all of it is one text")
         try:
             yield _decode(line, "the line", first=number == 1)
-            bad = 0
         except InputError as error:
             yield error
-            bad += 1
-            if bad == _MOST_BAD_LINES:
-                raise InputError(f"{bad} lines in a row are not UTF-8: this is not a text", _CONVERT) from None
 
 
 def _decode(content: bytes, label: str, *, first: bool = True) -> str:
