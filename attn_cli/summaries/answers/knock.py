@@ -113,7 +113,7 @@ def knock(
     choice, last = ("-H", head_choice(heads[0])), experiment.rows[-1]
     has_row = first.stream == "self" and not in_all and last > 0  # row 0 sees itself alone
     onwards = Next("top", None, (*choice, "-t", str(last))) if has_row else Next("matrix", None, choice)
-    return Answer(SHAPE, tuple(_findings(tables, experiment)), tables, shown=shown, next=onwards)
+    return Answer(SHAPE, tuple(_findings(tables, experiment, some=selection != ALL)), tables, shown=shown, next=onwards)
 
 
 def baseline(experiment: Experiment | None) -> tuple[Table, dict[str, Any]]:
@@ -160,7 +160,7 @@ def _hidden(experiment: Experiment, head: HeadPlace, most: Mapping[str, Any]) ->
     return [named | {"bits": of.effect} for of in experiment.outcomes([hide([most["key"]])], from_cache=True)]
 
 
-def _findings(tables: Mapping[str, Table], experiment: Experiment) -> Iterator[str]:
+def _findings(tables: Mapping[str, Table], experiment: Experiment, *, some: bool) -> Iterator[str]:
     """Sentences: the head that the answer needs most, what it attends to, and the heads that hold the answer back."""
     heads, together, hidden = tables["heads"], tables["together"], tables["hidden"]
     effect = "cosine_distance" if experiment.target is None else "bits"
@@ -172,16 +172,17 @@ def _findings(tables: Mapping[str, Table], experiment: Experiment) -> Iterator[s
     if experiment.target is None:
         yield f"head {head_name(first)} moves the mean vector most: 1 - cosine {first[effect]:.4f}"
         return
-    generated = experiment.target.generated
-    what = "the generated text" if generated else quoted(experiment.target.tokens[0].text)
-    if first["bits"] > -_LEAST:
-        yield f"{what} needs no single head: none costs it {_LEAST} bits"
+    what = "the generated text" if experiment.target.generated else quoted(experiment.target.tokens[0].text)
+    among = f"of the {len(heads)} chosen heads " if some else ""  # others may cost it more
+    if some and len(heads) == 1:
+        yield f"{what} without head {head_name(first)}: {first['bits']:+.2f} bits"
+    elif first["bits"] > -_LEAST:
+        yield f"{what} needs no single head: none {among}costs it {_LEAST} bits"
     else:
-        yield f"{what} needs head {head_name(first)} most: {first['bits']:+.2f} bits without it"
-        if hidden:
-            key = f"{quoted(hidden[0]['key_token'])} {hidden[0]['key']}"
-            effect = f"{hidden[0]['bits']:+.2f} bits with that hidden from all heads"
-            yield f"{head_name(first)} attends to {key}: {effect}"
+        yield f"{among}{what} needs head {head_name(first)} most: {first['bits']:+.2f} bits without it"
+        for cell in hidden:
+            key = f"{quoted(cell['key_token'])} {cell['key']}"
+            yield f"{head_name(first)} attends to {key}: {cell['bits']:+.2f} bits with that hidden from all heads"
     against = [head for head in heads[:-3:-1] if head["bits"] >= _LEAST]
     if against:
         named = " and ".join(f"{head_name(head)} ({head['bits']:+.2f})" for head in against)

@@ -26,8 +26,7 @@ class Rollout(DerivedCall):
             raise InputError(f"{reason}: no rollout goes through it", "choose a stack, as -l encoder:-1")
         self.mean = zeros((self.n, self.n), at_least_float32(call.like))
         for band in call.bands():
-            sums = at_least_float32(band.weights).sum(0) / self.h
-            self.mean[band.start : band.stop, band.first : band.last] += sums
+            self.mean[band.start : band.stop, band.first : band.last] += at_least_float32(band.weights).sum(0) / self.h
         tokens = indices(0, self.n, self.mean)
         step = self.mean + (tokens[:, None] == tokens[None])
         step = step / step.sum(-1)[:, None]

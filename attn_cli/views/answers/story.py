@@ -137,8 +137,7 @@ def _percent(p: float) -> str:
 
 def linked_lines(recording: Recording) -> Iterator[list[dict[str, Any]]]:
     """Lines of the story: pieces of text, some with the cell that they open, by indices of layer, head, query, key."""
-    story = kept_story(recording.told)
-    if story is None:
+    if (story := kept_story(recording.told)) is None:
         return
 
     def piece(words: str, head: Row | None = None) -> dict[str, Any]:

@@ -38,7 +38,8 @@ def which_heads(averaged: int, head: int | str, by: str = "weight") -> str:
     """The words for one head in a title, or for several: their mean, or all together."""
     if not averaged:
         return f"head {head}"
-    return f"mean of {averaged} heads" if by in ("weight", "rollout") else f"{averaged} heads together"
+    mean = f"mean of {averaged} heads" + " in each layer so far" * (by == "rollout")
+    return mean if by in ("weight", "rollout") else f"{averaged} heads together"
 
 
 def head_name(summary: Summary, at: int) -> str:

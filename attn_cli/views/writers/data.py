@@ -99,12 +99,11 @@ def to_markdown(report: Report) -> str:
     number = "" if report.index is None else f"line {report.index + 1}: "
     text, model = cut(report.prompts[0].text, 200) if report.prompts else "", str(report.source["model"])
     names = [name for name in (rows[0] if rows else {}) if any(_readable(row[name]) for row in rows)]
-    lines = [[name.replace("_", " ") for name in names], ["---"] * len(names)]
-    lines += [[_readable(row[name]) for name in names] for row in rows]
+    cells = ([_readable(row[name]) for name in names] for row in rows)
+    lines = [name.replace("_", " ") for name in names], ["---"] * len(names), *cells
     table = [f"| {' | '.join(line)} |" for line in lines] if names else ["nothing"]
-    return "\n".join(
-        [f"## {number}{escaped(text or model)}", "", *([f"model: {escaped(model)}", ""] if text else []), *table, ""]
-    )
+    of_model = [f"model: {escaped(model)}", ""] if text else []
+    return "\n".join([f"## {number}{escaped(text or model)}", "", *of_model, *table, ""])
 
 
 def escaped(text: str) -> str:

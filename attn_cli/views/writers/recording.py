@@ -24,3 +24,4 @@ class RecordingFileView(View):
         self.take_one("a recording holds one text", "record the lines one by one")
         for chunk in chunks(recording):
             self.sink.write(chunk)
+        self.holds = ": -m reads it in place of a model"

@@ -18,7 +18,7 @@ IMAGE = reading("--image FILE", "Give the model an image, with a text or alone (
 AUDIO = reading("--audio FILE", "Give the model audio from a .wav file.")
 MODEL = option(
     "--model -m MODEL",
-    "Open toy, toy:NAME, a table file, a model folder, a .gguf file, a Hugging Face id "
+    "Open toy, toy:NAME, a table file, a model folder, a .gguf file, a recording (.attn), a Hugging Face id "
     "or id@revision, timm:NAME or package.module:factory.",
     DEFAULT_MODEL,
     envvar="ATTN_MODEL",

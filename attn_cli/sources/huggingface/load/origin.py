@@ -175,19 +175,19 @@ def _locate(name: str, options: OriginOptions) -> Origin:
     kind = kind_of_path(path, LoadError)
     if name and kind is PathKind.FOLDER:
         return Origin(name, str(path), options)
-    if kind is PathKind.FILE and path.suffix.lower() == ".gguf":
+    if kind is PathKind.FILE:
         with path.open("rb") as file:
-            if file.read(4) != b"GGUF":
-                raise LoadError(f"{name} is not a GGUF file", "is the download complete?")
-        optional("gguf", "gguf", ".gguf files need")
-        return Origin(name, str(path.parent), options, path.name)
+            if file.read(4) == b"GGUF":  # by whatever name, as that of a link
+                optional("gguf", "gguf", ".gguf files need")
+                return Origin(name, str(path.parent), options, path.name)
+        if path.suffix.lower() == ".gguf":
+            raise LoadError(f"{name} is not a GGUF file", "is the download complete?")
     if kind is PathKind.FILE and (path.parent / "config.json").is_file():
         raise LoadError(f"{name} is a file of a model", f"give its folder: {path.parent}")
     if name and kind is not PathKind.NOTHING:
         raise LoadError(f"{name} is {kind.value}, not a model folder or .gguf file", "words come in .txt, .vec, .csv")
     hub_id, revision = _split_revision(name)
-    starts_as_path = name.startswith(("/", "./", "../", "~"))
-    if starts_as_path or name.lower().endswith(".gguf") or not _HUB_ID.fullmatch(hub_id):
+    if name.startswith(("/", "./", "../", "~")) or name.lower().endswith(".gguf") or not _HUB_ID.fullmatch(hub_id):
         near = nearest_path(path)
         hint = "a hub id has the form name, owner/name or owner/name@revision · a path starts with ./ or /"
         hint = hint if near is None else f"did you mean {name.rstrip('/').removesuffix(path.name)}{near.name}?"
