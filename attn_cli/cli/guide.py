@@ -60,12 +60,12 @@ def _summary(page: str) -> str:
 def _contents(screen: Screen) -> str:
     pages = topics()
     indent = max(map(len, pages)) + 4
-    width = max(screen.width, indent + 8)
     summaries = [
-        fill(f"  {name:{indent - 2}}{_summary(page)}", width, subsequent_indent=" " * indent)
+        fill(f"  {name:{indent - 2}}{_summary(page)}", max(screen.width, indent + 8), subsequent_indent=" " * indent)
         for name, page in pages.items()
     ]
-    return "\n".join([*summaries, "", fill("attn guide TOPIC shows a page, attn guide tour is a start", width), ""])
+    last = fill("attn guide TOPIC shows a page, attn guide tour is a start", screen.width)
+    return "\n".join([*summaries, "", last, ""])
 
 
 def _page(name: str, number: str, screen: Screen) -> str:
