@@ -35,8 +35,9 @@ def tables(text: str) -> list[list[list[str]]]:
 def test_markdown_has_the_rows_of_csv_and_a_large_table_is_refused() -> None:
     (table,) = tables(attn("heads", TEXT, "-f", "md").text)
     rows = pd.read_csv(io.StringIO(attn("heads", TEXT, "-f", "csv").text))
-    column = table[0].index("entropy bits")
-    assert [row[column] for row in table[1:]] == [f"{entropy:.3f}" for entropy in rows["entropy_bits"]]
+    assert [row[table[0].index("entropy bits")] for row in table[1:]] == [
+        f"{entropy:.3f}" for entropy in rows["entropy_bits"]
+    ]
     refused(attn("matrix", " ".join([TEXT] * 11), "--mean", "-f", "md"), 2, "4,096 rows")
 
 

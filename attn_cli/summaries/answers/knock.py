@@ -168,21 +168,21 @@ def _findings(tables: Mapping[str, Table], experiment: Experiment, *, some: bool
         total = sum(head[effect] for head in heads)
         yield f"{counted(len(heads), 'head')} at once: {together[0][effect]:+.2f}, one by one {total:+.2f} in all"
         return
-    first, alone = heads[0], some and len(heads) == 1
+    first, name, alone = heads[0], head_name(heads[0]), some and len(heads) == 1
     among = f"of the {len(heads)} chosen heads " if some and not alone else ""  # others may cost it more
     if experiment.target is None:
-        yield f"{among}head {head_name(first)} moves the mean vector{' most' * (not alone)}: 1 - cosine {first[effect]:.4f}"
+        yield f"{among}head {name} moves the mean vector{' most' * (not alone)}: 1 - cosine {first[effect]:.4f}"
         return
     what = "the generated text" if experiment.target.generated else quoted(experiment.target.tokens[0].text)
     if alone:
-        yield f"{what} without head {head_name(first)}: {first['bits']:+.2f} bits"
+        yield f"{what} without head {name}: {first['bits']:+.2f} bits"
     elif first["bits"] > -_LEAST:
         yield f"{what} needs no single head: none {among}costs it {_LEAST} bits"
     else:
-        yield f"{among}{what} needs head {head_name(first)} most: {first['bits']:+.2f} bits without it"
+        yield f"{among}{what} needs head {name} most: {first['bits']:+.2f} bits without it"
     for cell in hidden if first["bits"] <= -_LEAST else ():
         key = f"{quoted(cell['key_token'])} {cell['key']}"
-        yield f"{head_name(first)} attends to {key}: {cell['bits']:+.2f} bits with that hidden from all heads"
+        yield f"{name} attends to {key}: {cell['bits']:+.2f} bits with that hidden from all heads"
     against = [head for head in heads[:-3:-1] if head["bits"] >= _LEAST]
     if against:
         named = " and ".join(f"{head_name(head)} ({head['bits']:+.2f})" for head in against)

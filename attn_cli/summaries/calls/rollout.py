@@ -6,7 +6,7 @@ from dataclasses import replace
 from attn_cli.arrays import Array, at_least_float32, indices, zeros
 from attn_cli.call import Call
 from attn_cli.errors import InputError
-from attn_cli.kernel.bands.band import Band
+from attn_cli.kernel.bands.band import Band, row_shares
 from attn_cli.selection import Selection
 from attn_cli.summaries.calls.derived import DerivedCall
 from attn_cli.summaries.report import Report
@@ -15,21 +15,21 @@ from attn_cli.summaries.report import Report
 class Rollout(DerivedCall):
     """A layer's mean weights, whose bands also carry the product of such up to it, half of each from the residual.
 
-    before  the rollout up to the layer before `[n, m]`; None for the first (Abnar and Zuidema 2020, section 3)
-    InputError for attention to another text, or without a softmax: no path leads back through it.
+    before  the rollout up to the layer `last` `[n, m]`; None and -1 for the first (Abnar and Zuidema 2020, section 3)
+    InputError for attention to another text, or without a softmax, and where a layer is missing: no path leads back.
     """
 
-    def __init__(self, call: Call, before: Array | None) -> None:
+    def __init__(self, call: Call, last: int, before: Array | None) -> None:
         super().__init__(call, call.queries, call.keys)
-        if call.queries != call.keys or not call.rule.softmax or (before is not None and len(before) != self.n):
-            reason = f"layer {call.place.layer} ({call.place.name}) is no softmax over the text's own tokens"
-            raise InputError(f"{reason}: no rollout goes through it", "choose a stack, as -l encoder:-1")
+        goes_on = call.place.layer <= last + 1 and (before is None or len(before) == self.n)
+        if call.queries != call.keys or not call.rule.softmax or not goes_on:
+            reason = "a rollout takes a softmax over the text's own tokens in every layer"
+            raise InputError(f"{reason}, up to layer {call.place.layer}", "choose a stack, as -l encoder:-1")
         self.mean = zeros((self.n, self.n), at_least_float32(call.like))
         for band in call.bands():
             self.mean[band.start : band.stop, band.first : band.last] += at_least_float32(band.weights).sum(0) / self.h
         tokens = indices(0, self.n, self.mean)
-        step = self.mean + (tokens[:, None] == tokens[None])
-        step = step / step.sum(-1)[:, None]
+        step = row_shares(self.mean + (tokens[:, None] == tokens[None]))
         self.product = step if before is None else step @ before
 
     @property

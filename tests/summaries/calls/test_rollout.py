@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 import transformers
 
 from tests.program import attn, refused
@@ -16,11 +15,10 @@ ROLLOUT = ("he sat on the river bank", "-m", str(MINILM), "--by", "rollout")
 def test_layers_have_the_product_of_all_before_them(layers: tuple[str, ...], shown: list[int]) -> None:
     model = transformers.AutoModel.from_pretrained(MINILM, attn_implementation="eager").eval()
     encoded = transformers.AutoTokenizer.from_pretrained(MINILM)(ROLLOUT[0], return_tensors="pt")
-    with torch.no_grad():
-        weights = model(**encoded, output_attentions=True).attentions
+    weights = model(**encoded, output_attentions=True).attentions
     expected, same = [np.eye(8)], np.eye(8)
     for layer in weights:  # half of the mean weights, half of the residual
-        expected.append((layer[0].mean(0).double().numpy() + same) / 2 @ expected[-1])
+        expected.append((layer[0].mean(0).detach().double().numpy() + same) / 2 @ expected[-1])
     matrices = attn("matrix", *ROLLOUT, *layers, "--json").json["tables"]["matrices"]
     assert [each["layer"] for each in matrices] == shown
     for each in matrices:
@@ -28,5 +26,7 @@ def test_layers_have_the_product_of_all_before_them(layers: tuple[str, ...], sho
 
 
 @pytest.mark.parametrize(("option", "choice", "words"), [("-H", "5.1", "-H"), ("-l", "6", "layer 6")])
-def test_some_heads_and_layers_that_are_not_there_are_refused(option: str, choice: str, words: str) -> None:
+def test_some_heads_and_missing_layers_are_refused(option: str, choice: str, words: str, tmp_path) -> None:
     refused(attn("top", *ROLLOUT, option, choice), 2, words)
+    assert attn("top", *ROLLOUT[:3], "-l", "3,4", "-o", tmp_path / "run.attn").code == 0  # without those before
+    refused(attn("top", "-m", tmp_path / "run.attn", "--by", "rollout"), 2, "in every layer")

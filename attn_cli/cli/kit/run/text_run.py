@@ -112,7 +112,7 @@ class _TextsVisit:
         self.plan, self.texts, self.progress, self.records = plan, texts, progress, records
         self._rows_of = [memoised(partial(self._rows, text)) for text in texts]
         self._keys_of = [memoised(partial(self._keys, text)) for text in texts]
-        self._rollouts = dict[tuple[int, str], Array]()  # of each text's stacks up to the last layer seen
+        self._rollouts = dict[tuple[int, str], tuple[int, Array]]()  # of each text's stacks, with their last layer
 
     def __call__(self, call: Call) -> None:
         measured, reducers = self._seen(call)
@@ -152,8 +152,8 @@ class _TextsVisit:
         if by != "rollout":
             return call if by == "weight" else ReadShares(call, by)
         check_memory(3 * 4 * call.n**2, f"a rollout of {call.n:,} x {call.n:,}", "take a shorter text")
-        rollout = Rollout(call, self._rollouts.get(stack))
-        self._rollouts[stack] = rollout.product
+        rollout = Rollout(call, *self._rollouts.get(stack, (-1, None)))
+        self._rollouts[stack] = call.place.layer, rollout.product
         return rollout
 
     def _take(self, call: Call, summary: Summary | None) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
 from transformers import (
     AttentionInterface,
     AttentionMaskInterface,
@@ -122,7 +121,7 @@ def test_weights_of_own_code_are_taken_as_the_model_rounds_them_and_what_it_mask
     with torch.no_grad(), attn_cli.capture(model, calls.append):  # type: ignore[arg-type]
         model(input_ids=torch.arange(1, 7)[None])
     if calls[0].place.way == "registry":
-        pytest.skip(f"transformers {transformers.__version__}: {kind} has no attention of its own")
+        pytest.skip(f"{kind} has no attention of its own in this release of transformers")
     later = torch.ones(6, 6, dtype=torch.bool).triu(1) & OWN_CODE[kind]
     for call in calls:
         assert call.weights.sum(-1).numpy() == pytest.approx(1.0, abs=max(torch.finfo(dtype).eps, 1e-6))
