@@ -10,38 +10,28 @@ from rich.style import Style
 from attn_cli.explore.panes.lines import CURSOR, Line, line
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
-from attn_cli.summaries.told.story import main_head
 from attn_cli.views.answers.story import answer_words
 from attn_cli.views.drawing.cells import BOLD, DIM
-from attn_cli.views.drawing.image import whole_row
+from attn_cli.views.webpage.contents import start, title
 
 _LONGEST = 20  # characters of what was generated
 
 
 def opening(scene: Scene) -> Viewpoint:
-    """Where to begin: at the head that brings the word needed most, at the clearest of a kind, or at the last row."""
-    story, first = scene.story, next(iter(scene.needed), None)
+    """Where to begin: at the head that brings the word needed most, else where a page does."""
+    first, is_quick = next(iter(scene.needed), None), scene.is_judged or scene.is_quickly_judged
     if first is not None:
         return first.view
-    head = None if story is None else main_head(story)
-    if story is not None and head is not None and (view := scene.on_head(story, head)) is not None:
-        return view
-    is_quick = scene.is_judged or scene.is_quickly_judged
-    out = next(iter(scene.judge().outs if is_quick else ()), None)
-    view = Viewpoint() if out is None else Viewpoint(at=out.call, head=out.at)
-    queries = scene.layer(view).queries
-    row = whole_row(queries) if story is None else story["rows"][-1]
-    if out is not None and out.strongest is not None and row is None:
-        return replace(view, query=out.strongest[0], key=out.strongest[1])
-    row = len(queries) - 1 if row is None else row
-    return scene.on_heaviest(replace(view, query=row)) if is_quick else replace(view, query=row)
+    at, head, *cell = start(scene.recording, scene.judge().outs if is_quick else [])
+    view = Viewpoint(at=at, head=head, query=(cell or [0])[0])
+    return replace(view, key=cell[1]) if len(cell) > 1 else scene.on_heaviest(view)
 
 
 def draw_answer(scene: Scene, view: Viewpoint, width: int) -> Line:
     """The first line of the screen; the style of a word or head has the word's number as `word`."""
     story, words = scene.story, scene.needed
     if story is None:
-        return line(" ".join(scene.recording.prompt.text.split()), width, BOLD)
+        return line(title(scene.recording), width, BOLD)
     lead = answer_words(story, scene.recording.prompt, _LONGEST)
     lead = lead if story["generated"] else lead[:2]  # the likeliest token alone
     for count in range(2 * len(words), -1, -1):  # words with their heads, then without

@@ -474,9 +474,8 @@ class Explorer(App[int], inherit_bindings=False):
 
     def _write_if_new(self, words: str) -> None:
         if Path(words).expanduser().exists():
-            self.ask(
-                f"{visible(Path(words).name)} exists, enter replaces it: ", partial(self._write, force=True), words
-            )
+            replaced = partial(self._write, force=True)
+            self.ask(f"{visible(Path(words).name)} exists, enter replaces it: ", replaced, words)
         else:
             self._write(words)
 
@@ -505,13 +504,10 @@ class Explorer(App[int], inherit_bindings=False):
         """Work in a thread that no end of the program waits for; what it gives is handed to `then` in the app's own."""
 
         def run() -> None:
-            after: Callable[[], object]
             try:
-                result = work()
+                after: Callable[[], object] = partial(then, work())
             except BaseException as error:
                 after = partial(self._failed, error)
-            else:
-                after = partial(then, result)
             if self.is_running:
                 self.call_later(after)
 

@@ -63,10 +63,9 @@ def _to_end(last: bool, scene: Scene, view: Viewpoint) -> Viewpoint:
     n, m = scene.size(view)
     if view.pane == "heads":
         return replace(view, at=len(scene.recording.layers) - 1 if last else 0)
-    if view.pane == "text" and not view.by_column:
-        return scene.on_heaviest(replace(view, query=n - 1 if last else 0))
-    moved = replace(view, key=m - 1 if last else 0)
-    return scene.on_heaviest(moved) if view.pane == "text" else scene.snapped(moved)
+    if view.pane == "text":
+        return scene.on_heaviest(view.with_subject((m if view.by_column else n) - 1 if last else 0))
+    return scene.snapped(replace(view, key=m - 1 if last else 0))
 
 
 _ENDS = [partial(_to_end, False), partial(_to_end, True)]

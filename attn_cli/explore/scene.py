@@ -35,6 +35,7 @@ _LEAST_NEEDED = 0.1  # of the largest effect, of a word that is there
 _TABLE_SHARE = 0.4  # of the lines of the text pane
 MARKED_SHARE = 0.05  # tokens with so much are marked where there is no colour
 _LONGEST_TABLE = 16
+_LEAST_SHOWN = 0.0005  # of a weight, unless all are small
 _MEASURED = 100  # labels, for the widest of which a matrix leaves room
 _JUDGED_CELLS = 2**27  # of all heads, that are judged before the first picture
 _SEARCHED = 2**18  # cells of a block at most in which the heaviest is looked for
@@ -124,10 +125,11 @@ class Scene:
     @cached_property
     def bringing(self) -> list[tuple[int, int, float]]:
         """The heads that bring the words of the first line: indices of layer and head, and the weight on the word."""
-        story = self.story or {"words": [], "heads": []}
+        if (story := self.story) is None:
+            return []
         heads = [head for word in needed(story["words"])[:_MOST_NEEDED] for head in readers(story, word)]
-        places = [(recorded_cell(self.recording, story, head), head["weight"]) for head in heads]
-        return [(place[0], place[1], weight) for place, weight in places if place is not None]
+        views = [view for head in heads if (view := self.on_head(story, head)) is not None]
+        return [(view.at, view.head, float(self.row(view)[view.key])) for view in views if self.layer(view).is_kept]
 
     def on_head(self, story: Story, head: Row) -> Viewpoint | None:
         """The viewpoint on a head at the row that predicts, of several that from which it attends to a key most."""
@@ -136,7 +138,7 @@ class Scene:
             return None
         at, number, row, key = cell
         layer, rows = self.recording.layers[at], [row for row in story["rows"] if row < self.recording.layers[at].n]
-        if layer.is_kept and story["generated"]:
+        if layer.is_kept:
             weights = layer.weights(number, np.array(rows), slice(key, key + 1))
             row = rows[int(weights.argmax())]
         return Viewpoint(at=at, head=number, query=row, key=key)
@@ -274,12 +276,12 @@ class Scene:
         return self.grid(view).cells(*places).ravel()
 
     def heaviest(self, view: Viewpoint, count: int) -> np.ndarray:
-        """The indices of the `count` largest weights of the cursor's query (or key)."""
+        """The indices of the `count` largest weights of the cursor's query (or key) that don't read 0.000."""
         if not self.layer(view).is_kept:
             return np.empty(0, np.int64)
-        row = self.row(view)
-        order = np.argsort(-np.where(np.isnan(row), -1, row), kind="stable")[:count]
-        return order[~np.isnan(row[order])]
+        row = np.nan_to_num(self.row(view), nan=-1)
+        order = np.argsort(-row, kind="stable")[:count]
+        return order[row[order] >= min(_LEAST_SHOWN, max(row.max(initial=0) / 2, 0))]
 
     def on_heaviest(self, view: Viewpoint) -> Viewpoint:
         """The viewpoint with its cursor on the largest weight of its query, or with `by_column` of its key."""
@@ -311,8 +313,6 @@ class Scene:
         width = max(self.size_of("text").width - (0 if image is None else image[1] * image[0].shape[1] + 2), 4)
         key = (id(tokens), width)
         if key not in self._layouts:
-            if len(self._layouts) > 16:
-                self._layouts.clear()
             words = range(len(tokens)) if image is None else np.setdiff1d(range(len(tokens)), image[0]).tolist()
             made = layout_of([tokens[at] for at in words], self.recording.prompt.text, width)
             pieces = ((piece._replace(token=[*words, -1][piece.token]) for piece in line) for line in made.lines)

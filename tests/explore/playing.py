@@ -19,15 +19,8 @@ from tests.explore.recordings import recording
 from tests.program import SHORT
 
 Script = Callable[[Explorer, Pilot[int]], Awaitable[None]]
-NAMES = {
-    "/": "slash",
-    " ": "space",
-    "-": "minus",
-    "\r": "enter",
-    "\x1b": "escape",
-    "?": "question_mark",
-    "\x15": "ctrl+u",
-}
+NAMES = {"/": "slash", "-": "minus", "?": "question_mark"}
+NAMES |= {" ": "space", "\r": "enter", "\x1b": "escape", "\x15": "ctrl+u"}
 
 
 def scene_of(of: Recording | None = None, size: tuple[int, int] = (80, 24), depth: str = "truecolor") -> Scene:

@@ -15,8 +15,9 @@ from attn_cli.explore.app import Explorer
 from attn_cli.explore.panes import text
 from attn_cli.explore.panes.names import short_label
 from attn_cli.explore.pictures import Asked, Grid, Pictures, computed
+from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
-from attn_cli.explore.window import MatrixWindow, Space, forms, window_at
+from attn_cli.explore.window import Space, forms, window_at
 from attn_cli.kernel.definition.mask import dense
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import Recording
@@ -88,6 +89,21 @@ def test_the_first_screen_at_all_sizes(size: tuple[int, int], mary: Recording) -
     lines = lines_of(played(explorer(mary, size), "2"))
     assert len(lines) == size[1] and ("next" in lines[0]) == (size[1] > 8)
     assert size[1] < 12 or "? keys" in lines[-1]
+    heads = "\n".join(lines_of(played(explorer(mary, size), "1")))
+    assert ("\n▀ answer 9" in heads) == (size == (40, 12)) and ("27.1 0.38" in heads) == (size == (200, 60))
+
+
+def test_a_long_text_is_seen_around_the_cursor_and_around_its_key() -> None:
+    scene = scene_of(recording(n=400))
+    lines = text.draw(scene, Viewpoint("text", query=399, key=100), scene.size_of("text"))
+    marked = [part.text for line in lines[1:] for part in line if part.style and part.style.bold]
+    assert marked[:2] == [token.text for token in (scene.recording.prompt.tokens[at] for at in (100, 399))]
+
+
+@pytest.mark.parametrize(("row", "listed"), [((1, 3e-4, np.nan), [0]), ((2e-4, 3e-4, np.nan), [1, 0])])
+def test_weights_that_read_0_are_not_listed(row: object, listed: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Scene, "row", lambda *_: np.array(row))
+    assert scene_of(recording()).heaviest(Viewpoint(), 8).tolist() == listed
 
 
 def test_an_image_is_lit_where_the_token_attends() -> None:
@@ -122,15 +138,10 @@ def hostile(tokens: tuple[str, ...]) -> Recording:
     return replace(made, prompt=replace(made.prompt, text="".join(tokens), tokens=labels), layers=layers)
 
 
-def whole_window() -> tuple[Grid, MatrixWindow]:
-    grid = Grid(recording(n=300).layers[0], 1)
-    space = Space(20, 64, True)
-    return grid, window_at(forms(300, 300, space)[0], (300, 300), space, (0, 0), (0, 0))
-
-
 def test_much_is_blank_until_it_is_computed_in_strips(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pictures, "AT_ONCE", 5000)
-    grid, window = whole_window()
+    grid, space = Grid(recording(n=300).layers[0], 1), Space(20, 64, True)
+    window = window_at(forms(300, 300, space)[0], (300, 300), space, (0, 0), (0, 0))
     many, asked = Pictures(), Asked(grid, window, False)
     blank = many.picture(asked)
     expected = grid.pooled(slice(0, 300), slice(0, 300), window.form[:2])
@@ -152,10 +163,8 @@ SIZES = st.integers(1, 3000)
 def test_the_first_step_shows_all_and_each_is_finer(n: int, m: int, space: Space) -> None:
     steps = forms(n, m, space)
     down, across = space.capacity(steps[0])
-    assert n <= down * steps[0].rows
-    assert m <= across * steps[0].keys
-    assert len(set(steps)) == len(steps)
-    assert steps[-1].number
+    assert n <= down * steps[0].rows and m <= across * steps[0].keys
+    assert len(set(steps)) == len(steps) and steps[-1].number
     areas = [step.rows * step.keys for step in steps]
     assert areas == sorted(areas, reverse=True)
 
@@ -169,12 +178,10 @@ def test_a_window_holds_the_cursor_and_as_many_cells_as_fit(data: st.DataObject,
     assert 0 <= window.top <= cursor[0] < window.bottom <= n
     assert 0 <= window.left <= cursor[1] < window.right <= m
     assert window.top % form.rows == window.left % form.keys == 0
-    capacity = space.capacity(form)
-    for shown, fits, total, block in zip(window.shape, capacity, (n, m), form[:2], strict=True):
+    for shown, fits, total, block in zip(window.shape, space.capacity(form), (n, m), form[:2], strict=True):
         assert shown == min(fits, -(-total // block))
     row, column = window.cell_of(*cursor)
-    assert 0 <= row < window.shape[0]
-    assert 0 <= column < window.shape[1]
+    assert 0 <= row < window.shape[0] and 0 <= column < window.shape[1]
 
 
 def cells(grid: Grid) -> np.ndarray:

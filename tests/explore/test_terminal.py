@@ -30,7 +30,7 @@ main()
 
 def test_a_walk_in_a_terminal() -> None:
     with Terminal("explore", TEXT) as terminal:
-        terminal.wait("toy:minilm · 4 heads by entropy (bits) · 6 tokens", "? keys")
+        terminal.wait("4 heads by entropy · none stands out · toy:minilm", "? keys")
         terminal.press("j\r")
         terminal.wait("head 0.1 · weights · 6 x 6", "◀5 bank")
         terminal.resize(40, 12)

@@ -7,8 +7,9 @@ from textwrap import wrap
 import numpy as np
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 
-from attn_cli.explore.panes.heat import heat_lines, with_cell
+from attn_cli.explore.panes.heat import DOT_COLOR, heat_lines
 from attn_cli.explore.panes.lines import CURSOR, Line, filled, line, parts_line, status_line, with_ramp
 from attn_cli.explore.panes.names import short_label
 from attn_cli.explore.pictures import Picture
@@ -18,13 +19,14 @@ from attn_cli.explore.window import CellForm, MatrixWindow, Space, window_at
 from attn_cli.summaries.standing_out import NO_KIND, counts, families_of, named_kinds
 from attn_cli.text import counted, model_name, visible
 from attn_cli.views.answers.story import token_name
-from attn_cli.views.drawing.cells import BOLD, DIM, PLAIN
-from attn_cli.views.drawing.palette import Ramp, background
+from attn_cli.views.drawing.cells import BOLD, DIM, PLAIN, fit
+from attn_cli.views.drawing.palette import Ramp
 
 _LABEL = 6  # columns before the first head
 _HEADING = 2  # lines above the heads: title, ruler
 _WIDEST = 7  # columns of a layer
 _LISTED = 7  # lines below the map, where all heads have room above them
+_GAPS = 2  # lines
 _NAME = 16  # columns of a family's name and size
 _WIDE = 100  # columns from which a family's line says what its heads do
 
@@ -33,7 +35,7 @@ def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
     """The heads, coloured by kind or a statistic; the last line has the cursor's numbers."""
     judged, room = scene.shown_kinds(view), size.height - 2
     body = _map(scene, view, judged, size)
-    body += [] if judged is None else _kinds(scene, view, judged, size.width, room - len(body))
+    body += [] if judged is None else _kinds(scene, view, judged, size, room - len(body))
     status = status_line(_status(scene, view), size.width, "  ")
     return [_title(scene, view, judged, size.width), *filled(body, room), status]
 
@@ -62,45 +64,41 @@ def _window(scene: Scene, view: Viewpoint, size: Size) -> MatrixWindow:
 
 def _title(scene: Scene, view: Viewpoint, judged: JudgedHeads | None, width: int) -> Line:
     """Which model and text, what the map shows, and the ends of its scale."""
-    layers, statistic = scene.recording.layers, scene.statistic(view)
-    name = visible(model_name(str(scene.recording.about.get("model", ""))))
-    heads, tokens = sum(layer.h for layer in layers), counted(len(scene.recording.prompt.tokens), "token")
-    about = [name, counted(len(layers), "layer"), counted(heads, "head"), tokens]
+    layers, statistic, ramp = scene.recording.layers, scene.statistic(view), _numbers(scene, view, judged)[1]
+    name = fit(visible(model_name(str(scene.recording.about.get("model", "")))), max(width // 5, _NAME)).rstrip()
+    heads = counted(sum(layer.h for layer in layers), "head")
+    tokens, ends = counted(len(scene.recording.prompt.tokens), "token"), ("0", "1")
     if judged is not None:
-        parts = parts_line([*about, f"{len(judged.outs)} stand out"], width - 16, BOLD)
-        return with_ramp(parts, Ramp(0.0, 1.0, light=scene.screen.light), ("0", "1"), width, scene.screen)
-    ramp = _ramp(scene.values(statistic), light=scene.screen.light)
-    ends = f"{ramp.low:.{statistic.digits}f}", f"{ramp.high:.{statistic.digits}f}"
-    known = "no head stands out" if scene.is_judged else "looking for heads that stand out"
-    parts = parts_line([name, f"{counted(heads, 'head')} by {statistic.heading}", tokens, known], width - 22, BOLD)
-    return with_ramp(parts, ramp, ends, width, scene.screen)
+        parts = [name, counted(len(layers), "layer"), heads, tokens, f"{len(judged.outs)} stand out"]
+    else:
+        ends = f"{ramp.low:.{statistic.digits}f}", f"{ramp.high:.{statistic.digits}f}"
+        known = "none stands out" if scene.is_judged else "finding kinds"
+        parts = [f"{heads} by {statistic.heading.replace(' (bits)', '')}", known, name, tokens]
+    title = parts_line(parts, width - 12 - len("".join(ends)), BOLD)
+    return with_ramp(title, ramp, ends, width, scene.screen)
 
 
-def _ramp(values: np.ndarray, *, light: bool) -> Ramp:
-    finite = values[np.isfinite(values)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    return Ramp(low, high if high > low else low + 1, light=light)
+def _numbers(scene: Scene, view: Viewpoint, judged: JudgedHeads | None) -> tuple[np.ndarray, Ramp]:
+    """The numbers that colour heads `[heads, layers]`, and their scale."""
+    values, low, high = scene.values(scene.statistic(view)), 0.0, 1.0
+    if judged is None:
+        finite = values[np.isfinite(values)]
+        low, high = float(finite.min()), float(finite.max())
+    else:
+        values = np.full(values.shape, np.nan)
+        for out in judged.outs:
+            values[out.at, out.call] = out.weight
+    return values, Ramp(low, high if high > low else low + 1, light=scene.screen.light)
 
 
 def _map(scene: Scene, view: Viewpoint, judged: JudgedHeads | None, size: Size) -> list[Line]:
     """Layers across, heads down, under the numbers of layers and behind those of heads."""
     window, layers = _window(scene, view, size), scene.recording.layers
     form, heads = window.form, scene.layer(view).place.heads
-    if judged is None:
-        values = scene.values(scene.statistic(view))
-        ramp = _ramp(values, light=scene.screen.light)
-    else:
-        values = np.full((max(layer.h for layer in layers), len(layers)), np.nan)
-        ramp = Ramp(0.0, 1.0, light=scene.screen.light)
-        for out in judged.outs:
-            values[out.at, out.call] = out.weight
+    values, ramp = _numbers(scene, view, judged)
     picture = Picture(values[window.top : window.bottom, window.left : window.right])
-    cells = heat_lines(picture, form, ramp, scene.screen, window.cell_of(view.head, view.at))
-    for at, head, _ in [] if form.halves else scene.bringing:
-        row, column = window.cell_of(head, at)
-        if (at, head) != (view.at, view.head) and row in range(len(cells)) and column in range(window.shape[1]):
-            style = background(float(ramp.levels(picture.values[row, column])), ramp, scene.screen.depth)
-            cells[row] = with_cell(cells[row], column, Segment("•".center(form.columns), style + BOLD))
+    dots = [window.cell_of(head, at) for at, head, _ in scene.bringing]
+    cells = heat_lines(picture, form, ramp, scene.screen, window.cell_of(view.head, view.at), dots)
     names = [str(layer.place.layer) for layer in layers[window.left : window.right]]
     every = -(-(max(map(len, names)) + 1) // form.columns)
     ruler = "".join(name.ljust(form.columns * every) for name in names[::every])
@@ -111,36 +109,43 @@ def _map(scene: Scene, view: Viewpoint, judged: JudgedHeads | None, size: Size) 
     return lines
 
 
-def _kinds(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int, room: int) -> list[Line]:
+def _kinds(scene: Scene, view: Viewpoint, judged: JudgedHeads, size: Size, room: int) -> list[Line]:
     """The families of heads by name, and what the head under the cursor does."""
-    own = _own(scene, view, judged, width)
-    answer = [_family(("• answer", "bring words that it needs"), scene.bringing, view, scene, width)]
-    families = answer if scene.bringing else []
+    width, own = size.width, _own(scene, view, judged, size.width)
+    named = [(("• answer", "bring words that it needs"), scene.bringing)] if scene.bringing else []
     for heads in families_of(judged.outs):
         kind, places = heads[0].kind, [(out.call, out.at, out.weight) for out in heads]
-        families.append(_family((kind.words, kind.does), places, view, scene, width))
+        named.append(((kind.words, kind.does), places))
+    listed, families = room - len(own), list[Line]()
+    for number, (words, places) in enumerate(named, 1):
+        spare = listed - len(families) - (len(named) - number + 1) - _GAPS
+        families += _family(words, places, view, scene, width)[: max(spare, 1)]
+    if scene.bringing and _window(scene, view, size).form.halves:
+        name, *others = families[0]
+        families[0] = [Segment("▀", Style(color=DOT_COLOR)), Segment(name.text[1:], BOLD), *others]
     families.append(parts_line(["others", *counts(judged.summaries, judged.outs)], width, DIM))
-    listed = room - len(own)
     if len(families) > listed > 0:
         families = [*families[: listed - 1], families[-1]]
-    gaps = min(max(listed - len(families), 0), 2)
+    gaps = min(max(listed - len(families), 0), _GAPS)
     return [*[[]] * (gaps > 0), *families[: max(listed, 0)], *[[]] * (gaps > 1), *own]
 
 
 def _family(
     words: tuple[str, str], heads: Sequence[tuple[int, int, float]], view: Viewpoint, scene: Scene, width: int
-) -> Line:
-    """A family's name, its heads with their weights, as many as fit, and what they do."""
+) -> list[Line]:
+    """A family's name, its heads with their weights, and what they do; the first line says it all, if it has room."""
     name, does = f"{words[0]} {len(heads)}", f"  {words[1]}" if width >= _WIDE else ""
-    segments: Line = [Segment(f"{name:{_NAME}}", BOLD)]
-    used = max(len(name), _NAME)
+    lines: list[Line] = [[Segment(f"{name:{_NAME}}", BOLD)]]
     for at, head, weight in heads:
         text = f"{scene.head_label(at, head)} {weight:.2f}"
-        if used + len(text) + 2 + len(does) > width:
-            break
-        segments += [Segment("  ", PLAIN), Segment(text, CURSOR if (at, head) == (view.at, view.head) else PLAIN)]
-        used += len(text) + 2
-    return [*segments, Segment(does, DIM)] if does else segments
+        if Segment.get_line_length(lines[-1]) + len(text) + 2 + len(does) > width:
+            lines[-1].append(Segment(does, DIM))
+            lines.append([Segment(" " * _NAME)])
+            does = ""
+        style = CURSOR if (at, head) == (view.at, view.head) else PLAIN
+        lines[-1] += [Segment("  ", PLAIN), Segment(text, style)]
+    lines[-1].append(Segment(does, DIM))
+    return lines
 
 
 def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list[Line]:
@@ -154,7 +159,7 @@ def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list
         reader = token_name(layer.queries[place.query])
         gives = f": {reader} gives it {scene.row(place)[place.key]:.2f}" if layer.is_kept else ""
         costs = f"  without {word.word} the answer loses {word.bits:.1f} bits"
-        costs += "" if kind is NO_KIND else f" · else {name} {kind.does}"
+        costs += "" if kind is NO_KIND else f" · else {kind.does}"
         return [line(f"{name} brings {word.word}{gives}", width, BOLD), line(costs, width)]
     if out is None:
         return [line(f"{name} {kind.does}", width, BOLD), []]
@@ -175,9 +180,8 @@ def _context(scene: Scene, view: Viewpoint, query: int, room: int) -> Line:
     token = queries[query]
     if token.start is None or token.end is None or queries != scene.recording.prompt.tokens:
         return []
-    before = " ".join(text[max(token.start - 60, 0) : token.start].split())
-    gap = " " if text[max(token.start - 1, 0) : token.start].isspace() else ""
-    shown = f"{before}{gap}[{' '.join(text[token.start : token.end].split())}]"
+    before, own = text[max(token.start - 60, 0) : token.start], text[token.start : token.end]
+    shown = f"{' '.join(before.split())}{' ' * before[-1:].isspace()}[{' '.join(own.split())}]"
     if room < 18 or not shown.isprintable():
         return []
     while cell_len(shown) > room - 6:

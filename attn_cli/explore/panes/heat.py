@@ -1,5 +1,6 @@
 """Cells of a heat map as lines, the cursor's cell marked: of a matrix, and of the map of heads."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -9,42 +10,48 @@ from rich.style import Style
 from attn_cli.explore.panes.lines import CURSOR, Line
 from attn_cli.explore.pictures import Picture
 from attn_cli.explore.window import CellForm
+from attn_cli.views.drawing.cells import BOLD
 from attn_cli.views.drawing.palette import Ramp
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.segments import MASKED_STEP, cell_style, full_cells, half_cell, half_cells, steps_of
+from attn_cli.views.drawing.segments import MASKED_STEP, cell_style, full_cells, half_cells, steps_of
 
+Place = tuple[int, int]  # of a drawn cell: down, across
 _STEPS = 40  # of colours: finer ones nobody sees in half blocks, and each changes more of what is written
 _MARKED = {"truecolor": "#ff4fd8", "256": "color(206)"}  # the cursor's cell, by depth: in no map of colours
+DOT_COLOR = "color(208)"  # in place of a dot, which half a cell has no room for
 _SMALL = 0.01  # a largest number below which all are written with a power of ten
 
 
-def heat_lines(picture: Picture, form: CellForm, ramp: Ramp, screen: Screen, cursor: tuple[int, int]) -> list[Line]:
-    """The lines of cells `[down, across]`; the cell at `cursor` is marked."""
-    steps, lines = _cells(picture, form, ramp, screen)
-    row, column = cursor
-    at = row // 2 if form.halves else row
-    if not 0 <= at < len(lines):
-        return lines
-    before = lines[at]
-    if form.number:
-        mark = Segment(before[column].text, CURSOR)
-    elif form.halves:
-        style = Style.parse(_MARKED[screen.depth])
-        other = row + 1 if row % 2 == 0 else row - 1
-        step = int(steps[other, column]) if other < len(steps) else MASKED_STEP
-        mark = Segment(("▀" if row % 2 == 0 else "▄") * form.columns, half_cell(step, step, ramp, screen)[1] + style)
-    elif screen.depth in _MARKED:
-        mark = Segment(" " * form.columns, Style.parse(f"on {_MARKED[screen.depth]}"))
-    else:
-        mark = Segment("◆" * form.columns, CURSOR)
-    return [*lines[:at], with_cell(before, column, mark), *lines[at + 1 :]]
-
-
-def with_cell(cells: Line, column: int, cell: Segment) -> Line:
-    """The line of cells as wide as `cell`, with it in one column."""
-    first, last = column * len(cell.text), (column + 1) * len(cell.text)
-    parts = list(Segment.divide(cells, [first, last, max(Segment.get_line_length(cells), last + 1)]))
-    return [*parts[0], cell, *parts[2]]
+def heat_lines(
+    picture: Picture, form: CellForm, ramp: Ramp, screen: Screen, cursor: Place, dots: Sequence[Place] = ()
+) -> list[Line]:
+    """The lines of cells `[down, across]`; the cell at `cursor` is marked, and those at `dots` have a dot."""
+    steps, kept = _cells(picture, form, ramp, screen)
+    lines, size = list(kept), form.columns
+    colors = dict.fromkeys(dots, DOT_COLOR) | {cursor: _MARKED.get(screen.depth, "")}
+    for row, column in colors:
+        if not (0 <= row < len(steps) and 0 <= column < steps.shape[1]):
+            continue
+        at, style = row // 2 if form.halves else row, cell_style(int(steps[row, column]), ramp, screen)
+        if form.halves:
+            below = [*steps[:, column].tolist(), MASKED_STEP]
+            places = (2 * at, 2 * at + 1)
+            upper, lower = (
+                colors.get((each, column)) or cell_style(below[each], ramp, screen).bgcolor for each in places
+            )
+            half = Style(color=lower) if upper is None else Style(color=upper, bgcolor=lower)
+            mark = Segment(("▄" if upper is None else "▀") * size, half)
+        elif (row, column) != cursor:
+            mark = Segment("•".center(size), style + BOLD)
+        elif form.number:
+            mark = Segment(kept[row][column].text, CURSOR)
+        elif screen.depth in _MARKED:
+            mark = Segment(" " * size, Style(bgcolor=_MARKED[screen.depth]))
+        else:
+            mark = Segment("◆" * size, CURSOR)
+        before, _, after = Segment.divide(lines[at], [column * size, (column + 1) * size, size * steps.shape[1] + 1])
+        lines[at] = [*before, mark, *after]
+    return lines
 
 
 @lru_cache(maxsize=8)
@@ -52,19 +59,13 @@ def _cells(picture: Picture, form: CellForm, ramp: Ramp, screen: Screen) -> tupl
     """The steps of all cells, and the lines that show them: nothing of it moves with the cursor."""
     steps = steps_of(ramp.levels(picture.values), steps=_STEPS)
     if form.number:
-        rows = zip(picture.values.tolist(), steps.tolist(), strict=True)
-        return steps, [
-            [
-                Segment(cell_text(value, form.columns, ramp), cell_style(step, ramp, screen))
-                for value, step in zip(*row, strict=True)
-            ]
-            for row in rows
-        ]
+        texts = [[cell_text(value, form.columns, ramp) for value in row] for row in picture.values.tolist()]
+        styles = [[cell_style(step, ramp, screen) for step in row] for row in steps.tolist()]
+        return steps, [list(map(Segment, *row)) for row in zip(texts, styles, strict=True)]
     if not form.halves:
         return steps, [full_cells(row, form.columns, ramp, screen) for row in steps]
-    blank = np.full(steps.shape[1], MASKED_STEP)
-    below = [steps[top + 1] if top + 1 < len(steps) else blank for top in range(0, len(steps), 2)]
-    pairs = zip(steps[::2], below, strict=True)
+    even = np.pad(steps, ((0, len(steps) % 2), (0, 0)), constant_values=MASKED_STEP)
+    pairs = zip(even[::2], even[1::2], strict=True)
     return steps, [half_cells(upper, lower, form.columns, ramp, screen) for upper, lower in pairs]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rich.cells import cell_len
 from rich.segment import Segment
 
 from attn_cli.explore.panes import text
@@ -54,22 +55,21 @@ def _title(scene: Scene, view: Viewpoint, window: MatrixWindow, ramp: Ramp, more
     parts += ["sinks hidden"] if view.hide_sinks else []
     pooling = "farthest from 0" if view.scores else "mean row"
     parts += [f"{pooling} of {form.rows} x {form.keys}"] if form.rows * form.keys > 1 else []
-    return [*parts, _range(ramp, view.scale)]
-
-
-def _range(ramp: Ramp, scale: str) -> str:
     if ramp.diverging:
-        return f"{ramp.low:.3g} to {ramp.high:.3g}"
-    return "each row from 0 to its maximum" if scale == "row" else f"{scale} scale 0 to {ramp.high:.3g}"
+        return [*parts, f"{ramp.low:.3g} to {ramp.high:.3g}"]
+    return [
+        *parts,
+        "each row from 0 to its maximum" if view.scale == "row" else f"{view.scale} scale 0 to {ramp.high:.3g}",
+    ]
 
 
 def _ruler(keys: Sequence[Token], window: MatrixWindow, cursor: int) -> Line:
     """Keys over the cells, by number; their words over wide cells; a mark over the cursor."""
     form, across = window.form, window.shape[1]
     columns, places = form.columns, range(window.left, window.right)
-    if columns >= _NAMED:
-        labels = [fit_right(text_with_mark(keys[at]).replace("\n", "␊"), columns) for at in places]
-        return [Segment(label, BOLD if at == cursor else DIM) for at, label in enumerate(labels)]
+    names = [text_with_mark(keys[at]).replace("\n", "␊") for at in places] if columns >= _NAMED else []
+    if 2 * sum(cell_len(name) < columns for name in names) > len(names):
+        return [Segment(fit_right(name, columns), BOLD if at == cursor else DIM) for at, name in enumerate(names)]
     if form.number and len(str(window.right - 1)) < columns:
         return [Segment(f"{at:>{columns}}", BOLD if at - window.left == cursor else DIM) for at in places]
     every = 10 if columns == 1 else 5

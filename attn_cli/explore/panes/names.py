@@ -23,17 +23,14 @@ def short_label(tokens: Sequence[Token], at: int, columns: int = _TOKEN_COLUMNS)
 
 def cell_line(scene: Scene, view: Viewpoint, width: int) -> Line:
     """The cell under the cursor, in a reversed line: both tokens, the weight, in a single head its score and rank."""
-    return status_line(_cell_parts(scene, view, narrow=width < _NARROW), width)
-
-
-def _cell_parts(scene: Scene, view: Viewpoint, *, narrow: bool) -> list[str]:
+    narrow = width < _NARROW
     layer, columns = scene.layer(view), _TOKEN_COLUMNS // 2 if narrow else _TOKEN_COLUMNS
     query, key = short_label(layer.queries, view.query, columns), short_label(layer.keys, view.key, columns)
     names = f"{query} -> {key}" if narrow else f"query {query} -> key {key}"
     cell = slice(view.query, view.query + 1), slice(view.key, view.key + 1)
     value = float(scene.grid(view).cells(*cell)[0, 0])
     if np.isnan(value):
-        return [names, "hidden" if bool(layer.allowed(*cell)[0, 0]) else "masked"]
+        return status_line([names, "hidden" if bool(layer.allowed(*cell)[0, 0]) else "masked"], width)
     terms = layer.terms(view.head, view.query, view.key)
     seen = int(layer.allowed(cell[0], slice(None)).sum())
     score = [] if terms.score is None else [f"score {terms.score:.2f}"]
@@ -41,4 +38,4 @@ def _cell_parts(scene: Scene, view: Viewpoint, *, narrow: bool) -> list[str]:
     after = view.query + 1
     is_written = after < layer.n and layer.queries[after].generated
     written = [f"generated {short_label(layer.queries, after)}"] if is_written else []
-    return [names, f"weight {terms.weight:.4f}", *written, *score, *rank]
+    return status_line([names, f"weight {terms.weight:.4f}", *written, *score, *rank], width)
