@@ -112,9 +112,14 @@ class Scene:
         """The words without which the answer is less likely, the most needed first, that a head brings."""
         return [] if self.story is None else list(self._needed(self.story))
 
+    @cached_property
+    def _words(self) -> list[Row]:
+        """The words that the answer needs, those that the model wrote only where there are no others."""
+        words = [] if self.story is None else needed(self.story["words"])
+        return [word for word in words if not word["name"].startswith("generated")] or words
+
     def _needed(self, story: Story) -> Iterator[NeededWord]:
-        words = needed(story["words"])
-        words = [word for word in words if not word["name"].startswith("generated")] or words
+        words = self._words
         for word in words[:_MOST_NEEDED]:
             head = next(iter(readers(story, word)), word if "layer" in word else None)
             if head is not None and word["bits"] <= _LEAST_NEEDED * words[0]["bits"]:
@@ -127,21 +132,14 @@ class Scene:
         """The heads that bring the words of the first line: indices of layer and head, and the weight on the word."""
         if (story := self.story) is None:
             return []
-        heads = [head for word in needed(story["words"])[:_MOST_NEEDED] for head in readers(story, word)]
+        heads = [head for word in self._words[:_MOST_NEEDED] for head in readers(story, word)]
         views = [view for head in heads if (view := self.on_head(story, head)) is not None]
         return [(view.at, view.head, float(self.row(view)[view.key])) for view in views if self.layer(view).is_kept]
 
     def on_head(self, story: Story, head: Row) -> Viewpoint | None:
         """The viewpoint on a head at the row that predicts, of several that from which it attends to a key most."""
         cell = recorded_cell(self.recording, story, head)
-        if cell is None:
-            return None
-        at, number, row, key = cell
-        layer, rows = self.recording.layers[at], [row for row in story["rows"] if row < self.recording.layers[at].n]
-        if layer.is_kept:
-            weights = layer.weights(number, np.array(rows), slice(key, key + 1))
-            row = rows[int(weights.argmax())]
-        return Viewpoint(at=at, head=number, query=row, key=key)
+        return None if cell is None else Viewpoint("heads", *cell)
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:

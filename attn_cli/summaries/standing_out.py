@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, count, groupby
 from typing import Any
 
 import numpy as np
@@ -58,8 +58,7 @@ class StandOut:
 
 def standing_out(summaries: Sequence[Summary]) -> list[StandOut]:
     """The heads that stand out, those first that say most; none where no head looks at anything but sinks."""
-    found = [out for call, summary in enumerate(summaries) for out in _of_call(call, summary)]
-    return sorted(found, key=lambda out: out.order)
+    return sorted(chain.from_iterable(map(_of_call, count(), summaries)), key=lambda out: out.order)
 
 
 def _of_call(call: int, summary: Summary) -> Iterator[StandOut]:
@@ -71,8 +70,7 @@ def _of_call(call: int, summary: Summary) -> Iterator[StandOut]:
     focused = (peaks.weight >= max(LEAST_WEIGHT, _TIMES_UNIFORM * peaks.uniform)) & (peaks.share >= LEAST_SHARE)
     for at, named in enumerate(judged.kind.tolist()):
         others = np.flatnonzero(may_be[:, at] & ~judged.is_named[:, at]).tolist()
-        kinds = [(KINDS[number], number == named) for number in (named, *others) if number >= 0]
-        kinds = [(kind, is_judged) for kind, is_judged in kinds if kind.rank <= PLACE]
+        kinds = [(KINDS[n], n == named) for n in (named, *others) if n >= 0 and KINDS[n].rank <= PLACE]
         kind, is_judged = min(kinds, key=lambda x: (x[0].rank, not x[1]), default=(FOCUSED, True))
         if not focused[at] and (kind is FOCUSED or (kind.rank == PLACE and not is_judged)):
             continue
@@ -158,9 +156,10 @@ def _groups(
             yield lead, perhaps, order[number], sorted(heads, key=lambda head: -head[0])
 
 
-def counts(summaries: Sequence[Summary], but: Sequence[StandOut] = ()) -> list[str]:
-    """`previous 4`, `first token 79` ...: how many heads, `but` some, are of each kind, those of none last."""
-    return [f"{row['family']} {row['heads']}" for row in families(summaries, but)]
+def counts(summaries: Sequence[Summary], but: Sequence[StandOut] = ()) -> Iterator[tuple[str, Kind, bool]]:
+    """`previous 4`, `first token 79` ...: heads `but` some by kind, those of none last; whether few rows tell."""
+    for stream, perhaps, kind, heads in _groups(summaries, but):
+        yield f"{stream}{'perhaps ' * perhaps}{_WORDS.get(kind, kind.words)} {len(heads)}", kind, perhaps
 
 
 def finding(summaries: Sequence[Summary]) -> str:

@@ -57,14 +57,19 @@ def test_a_word_that_no_needed_head_brings_leads_to_the_head_that_reads_it(mary:
     assert needed.head == "2.1" and (needed.view.at, needed.view.head, needed.view.key) == (2, 1, alone[0]["key"])
 
 
+def test_a_head_of_the_answer_has_the_weight_of_the_row_that_attends_most(mary: Recording) -> None:
+    scene = scene_of(replace(mary, told={"16,17,18": next(iter(mary.told.values())) | {"rows": [16, 17, 18]}}))
+    at, head, weight = scene.bringing[0]
+    assert weight == pytest.approx(mary.layers[at].weights(head, slice(16, 19), slice(14, 15)).max())
+
+
 def test_the_first_screen_says_what_comes_next_and_the_next_word_opens_its_head(
     mary: Recording, golden: Callable[[str, str], None]
 ) -> None:
     app = explorer(mary, depth="none")
     app.view = app.scene.settled(opening(app.scene))
-    story = app.scene.story
-    assert story is not None and app.view.query == story["rows"][0] == 18
     words = app.scene.needed
+    assert app.view.query == 18
     first, second = lines_of(played(app, "")), lines_of(played(again(app), " \r"))
     assert first[0].startswith('next "John" 43% · needs "Mary" 14, "John" 3')
     assert f"by {words[0].head}, {words[1].head}" in first[0] == second[0]
@@ -124,18 +129,13 @@ def test_pieces_of_a_character_have_names_of_their_own() -> None:
 
 @pytest.mark.parametrize("keys", WALKS.values(), ids=WALKS.keys())
 def test_hostile_tokens_do_no_harm(keys: str) -> None:
-    lines = lines_of(played(explorer(hostile(HOSTILE), (60, 20), "16"), keys))
-    assert all(character.isprintable() for line in lines for character in line)
-
-
-def hostile(tokens: tuple[str, ...]) -> Recording:
-    """A recording of a text whose tokens could do harm, shown as they would come from a model."""
-    made = recording(n=len(tokens), layers=2)
-    labels = tuple(
-        replace(token, text=text, start=None, end=None) for token, text in zip(made.prompt.tokens, tokens, strict=True)
-    )
+    made = recording(n=len(HOSTILE), layers=2)
+    pairs = zip(made.prompt.tokens, HOSTILE, strict=True)
+    labels = tuple(replace(token, text=text, start=None, end=None) for token, text in pairs)
     layers = tuple(replace(layer, queries=labels, keys=labels) for layer in made.layers)
-    return replace(made, prompt=replace(made.prompt, text="".join(tokens), tokens=labels), layers=layers)
+    made = replace(made, prompt=replace(made.prompt, text="".join(HOSTILE), tokens=labels), layers=layers)
+    lines = lines_of(played(explorer(made, (60, 20), "16"), keys))
+    assert all(character.isprintable() for line in lines for character in line)
 
 
 def test_much_is_blank_until_it_is_computed_in_strips(monkeypatch: pytest.MonkeyPatch) -> None:

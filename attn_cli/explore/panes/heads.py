@@ -33,11 +33,10 @@ _WIDE = 100  # columns from which a family's line says what its heads do
 
 def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
     """The heads, coloured by kind or a statistic; the last line has the cursor's numbers."""
-    judged, room = scene.shown_kinds(view), size.height - 2
-    body = _map(scene, view, judged, size)
-    body += [] if judged is None else _kinds(scene, view, judged, size, room - len(body))
-    status = status_line(_status(scene, view), size.width, "  ")
-    return [_title(scene, view, judged, size.width), *filled(body, room), status]
+    judged, status = scene.shown_kinds(view), status_line(_status(scene, view), size.width, "  ")
+    body = [_title(scene, view, judged, size.width), *_map(scene, view, judged, size)]
+    body += [] if judged is None else _kinds(scene, view, judged, size, size.height - 1 - len(body))
+    return [*filled(body, size.height - 1), status]
 
 
 def pointed(scene: Scene, view: Viewpoint, size: Size, x: int, y: int) -> Viewpoint | None:
@@ -123,7 +122,8 @@ def _kinds(scene: Scene, view: Viewpoint, judged: JudgedHeads, size: Size, room:
     if scene.bringing and _window(scene, view, size).form.halves:
         name, *others = families[0]
         families[0] = [Segment("▀", Style(color=DOT_COLOR)), Segment(name.text[1:], BOLD), *others]
-    families.append(parts_line(["others", *counts(judged.summaries, judged.outs)], width, DIM))
+    left = (words for words, *_ in counts(judged.summaries, judged.outs))
+    families.append(parts_line(["others", *left], width, DIM))
     if len(families) > listed > 0:
         families = [*families[: listed - 1], families[-1]]
     gaps = min(max(listed - len(families), 0), _GAPS)

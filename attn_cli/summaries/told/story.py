@@ -74,12 +74,14 @@ def _is_story(story: object) -> bool:
 
 
 def recorded_cell(recording: Recording, story: Story, head: Row) -> tuple[int, int, int, int] | None:
-    """Where a recording has a head of its story, by indices: layer, head, the deciding query, key; None if nowhere."""
-    row, key = story["rows"][-1], head["key"]
+    """Where a recording has a head of its story: indices of layer, head, key, and the row that attends to it most."""
     for at, layer in enumerate(recording.layers):
-        own = layer.place, head["head"] in layer.place.heads, row in range(layer.n), key in range(layer.m)
-        if (head.get("stream", own[0].stream), head["layer"]) == (own[0].stream, own[0].layer) and all(own[1:]):
-            return at, own[0].heads.index(head["head"]), row, key
+        place, key, rows = layer.place, head["key"], [row for row in story["rows"] if row < layer.n]
+        is_layer = (head.get("stream", place.stream), head["layer"]) == (place.stream, place.layer)
+        if is_layer and head["head"] in place.heads and rows and key < layer.m:
+            number = place.heads.index(head["head"])
+            most = layer.weights(number, np.array(rows), slice(key, key + 1)).argmax() if layer.is_kept else -1
+            return at, number, rows[int(most)], key
     return None
 
 
@@ -107,9 +109,9 @@ def finding(story: Story) -> str:
 
 
 def main_head(story: Story) -> Row | None:
-    """The most needed head that reads the word needed most, else the most needed head; None without any."""
-    of_words = (head for word in needed(story["words"]) for head in readers(story, word))
-    return next(of_words, next(iter(needed(story["heads"])), None))
+    """The most needed head that reads the word of the prompt needed most, else any; None without one."""
+    words = sorted(needed(story["words"]), key=lambda word: word["name"].startswith("generated"))
+    return next(chain(*(readers(story, word) for word in words), needed(story["heads"])), None)
 
 
 def head_place(head: Row) -> HeadPlace:
@@ -137,13 +139,12 @@ def tell(
     if target is None:
         return None
     written = prompt.generated.text if target.generated and prompt.generated is not None else ""
-    rest: Story = {"rows": rows, "cut": "words", "words": [], "heads": [], "noise": 0.0, "obstacle": ""}
-    story: Story = {
+    story: Story = {"rows": rows, "cut": "words", "words": [], "heads": [], "noise": 0.0, "obstacle": ""}
+    story |= {
         "answer": written or "".join(token.text for token in target.tokens),
         "generated": target.generated,
         "probability": target.probability,
         "next": [{"token": token.text, "id": token.id, "probability": p} for token, p in experiment.likeliest],
-        **rest,
     }
     seen = with_part(summaries, DecidingRows)
     if not seen or seen[0][0].keys != prompt.tokens:
@@ -195,10 +196,10 @@ def _words_tried(
     parts: Sequence[TextPart], seen: Seen, sinks: set[int], last: int, budget: int
 ) -> list[tuple[TextPart, tuple[int, ...]]]:
     strength = np.sum([part.strength for _, part in seen], axis=0)
-    own = [(part, tuple(at for at in part.tokens if at not in sinks and at != last)) for part in parts]
-    own = [(part, tokens) for part, tokens in own if tokens and part.kind != "other"]
-    own.sort(key=lambda pair: -float(strength[list(pair[1])].sum()))
-    return own[: min(_WORDS, -(-budget // 2))]
+    given = (part for part in parts if part.kind != "other")
+    own = ((part, tuple(at for at in part.tokens if at not in sinks and at != last)) for part in given)
+    tried = sorted((pair for pair in own if pair[1]), key=lambda pair: -float(strength[list(pair[1])].sum()))
+    return tried[: min(_WORDS, -(-budget // 2))]
 
 
 def _heads_ranked(

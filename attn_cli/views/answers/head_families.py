@@ -38,7 +38,7 @@ def count_lines(summaries: Sequence[Summary], screen: Screen) -> Iterator[Text]:
     for stream, own in streams.items():
         lead = f"{stream}: " if len(streams) > 1 else ""
         if any_judged(own):
-            pieces = counts(own)
+            pieces = [words for words, *_ in counts(own)]
             yield from named("heads", [lead + pieces[0], *pieces[1:]], screen)
         for said in sink_words(text_sinks(own)):
             yield from named("sink", [lead + said], screen)

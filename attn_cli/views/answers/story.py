@@ -150,7 +150,7 @@ def linked_lines(recording: Recording) -> Iterator[list[dict[str, Any]]]:
     first = first or [piece(head_name(head), head) for head in needed(story["heads"])[:MOST_HEADS]]
     yield [piece(f"{name} {answer}"), *([piece("needs" if words else "by"), *first] if first else [])]
     if others:
-        yield [piece("or"), *map(piece, others)]
+        yield [*[piece("or")] * (not story["generated"]), *map(piece, others)]
     if story["obstacle"]:
         yield [piece(f"needs: not measured: {story['obstacle']}")]
     for label, word, heads in words:

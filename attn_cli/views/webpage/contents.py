@@ -139,9 +139,7 @@ def title(recording: Recording) -> str:
 def start(recording: Recording, outs: Sequence[StandOut]) -> tuple[int, ...]:
     """The head to begin with, by indices, and its cell: of the story, or most clearly of a kind, else the last word."""
     story = kept_story(recording.told)
-    head = None if story is None else main_head(story)
-    cell = None if story is None or head is None else recorded_cell(recording, story, head)
-    if cell is not None:
+    if story is not None and (head := main_head(story)) and (cell := recorded_cell(recording, story, head)):
         return cell
     queries = [layer.queries for layer in recording.layers]
     towers = {tokens for tokens in queries if any(token.row is not None for token in tokens)}
@@ -166,7 +164,8 @@ def _families(outs: Sequence[StandOut], summaries: Sequence[Summary]) -> Iterato
             name = head_name({"stream": summaries[out.call].place.stream, "layer": out.layer, "head": out.head})
             line.append({"text": f"{name} {out.weight:.2f}", "cell": _cell(out)})
         yield line
-    yield [{"text": "others" if outs else "no head stands out:"}, {"text": " · ".join(counts(summaries, outs))}]
+    others = ({"text": words} | _does(kind, perhaps) for words, kind, perhaps in counts(summaries, outs))
+    yield [{"text": "others" if outs else "no head stands out:"}, *others]
 
 
 def _does(kind: Kind, perhaps: bool) -> dict[str, Any]:

@@ -52,8 +52,8 @@ async function start() {
 
 // Lines of pieces, the first line of the story as a heading. A piece that names a cell opens it.
 function tell(id, told) {
-  const piece = ({ text, cell, colour }, at) => {
-    const element = made(cell ? "button" : at ? "span" : "b", { textContent: text, cell, onclick: cell && (() => open(...cell)) });
+  const piece = ({ text, cell, colour, letter }, at) => {
+    const element = made(cell ? "button" : at ? "span" : "b", { textContent: letter ? `${letter} ${text}` : text, cell, onclick: cell && (() => open(...cell)) });
     if (colour) paint(element, colour);
     return made("span", {}, element);
   };
@@ -65,7 +65,7 @@ async function open(at, head, q, k) {
   const mine = ++opening, data = lines[page.layers[at].line + head], before = layer(), laidOut = Boolean(cells);
   const buffer = data ? await inflated(data) : null;
   if (mine !== opening) return;
-  Object.assign(look, { at, head });
+  Object.assign(look, { at, head, opened: k !== undefined });
   const now = layer(), n = textOf(false).tokens.length, m = textOf(true).tokens.length;
   cells = unpacked(buffer, n, m);
   mask = new Int32Array(arrays, now.mask, 3 * n);
@@ -228,9 +228,10 @@ function paintText() {
     else if (level >= 0.1) paintCell(ofToken[at], level); // less than a hundredth stays plain
   }
   asked.ariaSelected = "true";
-  const box = asked.closest(".tokens"), outer = box.getBoundingClientRect(), inner = asked.getBoundingClientRect();
-  box.setAttribute("aria-activedescendant", asked.id);
+  asked.closest(".tokens").setAttribute("aria-activedescendant", asked.id);
+  const seen = look.opened ? spans.key[k] : asked, box = seen.closest(".tokens"), outer = box.getBoundingClientRect(), inner = seen.getBoundingClientRect();
   if (inner.top < outer.top || inner.bottom > outer.bottom) box.scrollTop += inner.top - outer.top - box.clientHeight / 2;
+  look.opened = false;
   listKeys(list);
   if (brightest) $("asked").append(` · lit up to ${shown(brightest)}${(turned ? cells.m <= page.whole : isWhole(q)) ? "" : `, the ${LISTED} heaviest alone`}`);
 }
@@ -268,7 +269,7 @@ function listHeads() {
       box.append(made("span", { textContent: page.layers[across[0]].heads[head] ?? head }));
       for (const at of across) {
         const { words, cell = [at, head] } = page.layers[at].does[head] ?? {}, ariaLabel = `${headName(at, head)}${words && `: ${words}`}`;
-        box.append(words === undefined ? made("span") : made("button", { cell: [at, head], tabIndex: -1, ariaLabel, onclick: () => open(...cell) }));
+        box.append(words === undefined ? made("span") : made("button", { cell: [at, head], tabIndex: -1, ariaLabel, title: ariaLabel, onclick: () => open(...cell) }));
       }
     }
     return streams.length > 1 ? [made("h3", { textContent: stream }), box] : [box];
@@ -280,10 +281,11 @@ function drawHeads() {
   const numbers = buttons.map(({ cell: [at, head] }) => page.layers[at].numbers[by]?.[head] ?? null);
   const finite = numbers.filter((value) => value !== null), low = Math.min(0, ...finite), high = Math.max(...finite);
   const own = page.layers[look.at].numbers[by]?.[look.head] ?? null;
-  $("range").textContent = by ? `${low.toFixed(2)} to ${high.toFixed(2)}${own === null ? "" : `, this head ${own.toFixed(2)}`}` : "";
+  const told = new Set(page.story.flat().map(({ cell }) => String(cell?.slice(0, 2))));
+  $("range").textContent = by ? `${low.toFixed(2)} to ${high.toFixed(2)}${own === null ? "" : `, this head ${own.toFixed(2)}`}` : told.size > 1 ? "with a dot: brings a word that the answer needs" : "";
   buttons.forEach((button, at) => {
     const isOpen = button.cell[0] === look.at && button.cell[1] === look.head, { letter = "", colour } = by ? {} : page.layers[button.cell[0]].does[button.cell[1]];
-    button.textContent = letter;
+    Object.assign(button, { textContent: letter, className: told.has(String(button.cell)) ? "told" : "" });
     if (colour) paint(button, colour);
     else if (numbers[at] !== null) paintCell(button, high > low ? (numbers[at] - low) / (high - low) : 0);
     else button.style.backgroundColor = "";

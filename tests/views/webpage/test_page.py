@@ -126,8 +126,7 @@ def test_a_row_says_its_weights_and_what_is_left_out(browser: Browser, tmp_path:
 
 
 def test_the_story_s_words_open_the_heads_that_bring_them(browser: Browser, tmp_path: Path) -> None:
-    recording = told(causal_model())
-    browser.open(page_html(recording, screen=SCREEN), tmp_path)
+    browser.open(page_html(told(causal_model()), screen=SCREEN), tmp_path)
     assert at(browser) == {"at": 1, "head": 2, "q": 19, "k": 5, "turned": False, "held": False}
     lines = browser.run("[...document.querySelectorAll('#story h1, #story p')].map((line) => line.innerText)")
     assert [" ".join(line.split()) for line in lines[:3]] == [
@@ -135,6 +134,7 @@ def test_the_story_s_words_open_the_heads_that_bring_them(browser: Browser, tmp_
         '"river" 5 -3.00 bits without it, brought by 1.2',
         '"bank" 6 -1.00 bits without it, brought by 2.0',
     ]
+    assert browser.run("[...document.querySelectorAll('#heads .told')].map((x) => x.cell)") == [[2, 0], [1, 2]]
     browser.driver.find_element(By.XPATH, "//button[text()='\"bank\" 6']").click()
     browser.until("look.at === 2")
     assert (at(browser)["head"], at(browser)["q"], at(browser)["k"]) == (0, 19, 6)
@@ -294,10 +294,10 @@ def test_the_page_opens_at_the_head_that_stands_out_and_says_what_it_does(browse
         assert text_of(browser, "does") == out.sentence
         assert out.strongest is not None
         assert [at(browser)[name] for name in ("at", "head", "q", "k")] == [out.call, out.at, *out.strongest[:2]]
-        marked = browser.run(
-            "[...document.querySelectorAll('#families [aria-current=true]')].map((x) => x.textContent)"
-        )
-        assert marked == [f"{out.name} {out.weight:.2f}"]
+        marked = "[...document.querySelectorAll('#families [aria-current=true]')].map((x) => x.textContent)"
+        assert browser.run(marked) == [f"{out.name} {out.weight:.2f}"]
+    letters = set(browser.run("[...document.querySelectorAll('#heads button')].map((x) => x.textContent)"))
+    assert letters - {""} <= set(text_of(browser, "families").split())  # so that each says what it stands for
 
 
 ROWS, COLUMNS, PATCH = 5, 6, 40
