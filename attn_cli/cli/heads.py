@@ -111,5 +111,5 @@ def _on_random_tokens(options: TextCommandOptions, *, listed: bool) -> Report:
     source = options.source()
     prompts, layers = source.repeated(0), len(source.planned_layers(options.selection))
     with Progress(layers, len(prompts), 0, quiet=options.quiet, verbose=options.verbose) as progress:
-        summaries = judge_heads(source, prompts, 0, options.selection, progress.step)
-    return Report("kinds", source.about, (*prompts,), summaries, answer=kinds_of(summaries, prompts, 0, listed=listed))
+        report = judge_heads(source, prompts, 0, options.selection, progress.step)
+    return replace(report, answer=kinds_of(report.summaries, prompts, 0, listed=listed))

@@ -132,8 +132,8 @@ def head_kinds(asked: Asked, *, seed: int = 0) -> Findings:
     """The kind of every head of a model (induction, previous token ...), as `attn heads --kinds`.
 
     text      the text to judge on; None for random tokens written twice, which `seed` draws"""
-    kinds = of_kinds.head_kinds(asked.source, asked.text, seed=seed, selection=asked.selection)
-    return _told(asked, "kinds", kinds, [] if asked.text is None else None)
+    prompts, drawn = (asked.source.repeated(seed), seed) if asked.text is None else ([asked.prompt], None)
+    return Findings(of_kinds.judge_heads(asked.source, prompts, drawn, asked.selection))
 
 
 @one_line(predicts=True)

@@ -45,22 +45,24 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 PAGE_SIZE = 1_000_000  # bytes of a page, which the .ipynb keeps
-WIDTH, _TEXT = 150.0, 100.0  # millimetres of a figure at most, and of a text or a legend
+_WIDTH, _PAPER = 150.0, 110.0  # millimetres of maps at most, and of other figures
 _CELL, _LABELS = 6.5, 14.0  # millimetres of a cell at most, and of the words on each side of a map
 _LINES = 80  # of a screen, which the .ipynb keeps too
-_PANELS, _PICTURE = 16, 400_000  # heads of a figure, and its characters; of more the screen is shown
-_PICTURED = {"knock": WIDTH, "plane": WIDTH, "compare": WIDTH, "heads": _TEXT}  # millimetres of answers' figures
+_PANELS, _PICTURE = 16, 500_000  # heads of a figure, and its characters; of more the screen is shown
+_PICTURED = ("knock", "plane", "compare", "heads", "kinds")  # answers that have a figure
+_WITH_SCREEN = ("heads", "kinds", "top")  # whose figure is a part of the result
 _MORE = "layers= and heads= choose, the object's rows and arrays are whole"
 _ABOUT = {"model": "", "type": "", "revision": None, "dtype": "", "device": "none"}  # of what names no source
 _SCREEN = Screen(width=80, in_python=True)
-_DARK = (  # for notebooks of a dark theme: Jupyter's, VS Code's, Colab's
-    "<style>[data-jp-theme-light=false] .attn, .vscode-dark .attn, [theme=dark] .attn { color-scheme: dark }</style>"
+_THEME = (  # that of the notebook, whatever the system's: dark in Jupyter, VS Code, Colab
+    "<style>.attn { color-scheme: light } "
+    "[data-jp-theme-light=false] .attn, .vscode-dark .attn, [theme=dark] .attn { color-scheme: dark }</style>"
 )
 _FRAME = (
     '<iframe sandbox="allow-scripts" srcdoc="{page}" title="attention of a text" class="attn" '
     'style="width: 100%; height: 560px; border: 0; resize: vertical; overflow: auto"></iframe>'
 )
-_IMAGE = '<img class="attn" alt="figure of the result below" src="data:image/svg+xml;base64,{svg}">'
+_IMAGE = '<img class="attn" style="zoom: 1.3; max-width: 100%" alt="figure" src="data:image/svg+xml;base64,{svg}">'
 _NIGHT = "<style>@media (prefers-color-scheme: dark) { svg.attn { filter: invert(.93) hue-rotate(180deg) } }</style>"
 _WORDS = {"-l": "layers=", "-H": "heads=", "-t": "token=", "-m": "model=", "-F": "inputs="}
 _NAMES = {"layer": "layers", "head": "heads", "pair": "decoder_text", "file": "inputs"}
@@ -84,17 +86,15 @@ def bundle(thing: object) -> Bundle:
 
 @bundle.register
 def _report(report: Report) -> Bundle:
-    """A figure, or the screen in colours, which heads and what they read have above it; as text the screen."""
+    """A figure, or the screen in colours, which some have below their figure; as text the screen."""
     report = replace(report, source=named(report.source))
-    text, picture = {"text/plain": _cut(render(report, _SCREEN))}, _picture_of(report)
-    if picture and report.command not in ("heads", "top"):
-        return text | {"image/svg+xml": picture}
-    image = picture and _IMAGE.format(svg=b64encode(picture.encode()).decode()) + _DARK
-    return text | {"text/html": image + inline_html(report, _LINES, _MORE)}
+    picture = _picture_of(report)
+    screen = "" if picture and report.command not in _WITH_SCREEN else inline_html(report, _LINES, _MORE)
+    return {"text/plain": _cut(render(report, _SCREEN)), "text/html": picture + screen}
 
 
 def _picture_of(report: Report) -> str:
-    """The figure of an answer as SVG; "" where it has none, or a large one."""
+    """The figure of an answer; "" where it has none, or a large one."""
     command, maps, texts = report.command, list[HeatMap](), list[panels.ColoredText]()
     if command == "matrix" and report.batch is None:
         texts = list(colored_texts(report))
@@ -103,9 +103,9 @@ def _picture_of(report: Report) -> str:
         texts = [_read_text(report, seen)]
     picture = _maps(maps[:_PANELS]) if maps else ""
     if texts:
-        picture = _svg(_TEXT, partial(panels.texts, drawn=texts[:_PANELS]))
+        picture = _image(_PAPER, partial(panels.texts, drawn=texts[:_PANELS]))
     elif command in _PICTURED and sum(len(summary.place.heads) for summary in report.summaries) != 1:
-        picture = _svg(_PICTURED[command], partial(FIGURES[command], report))
+        picture = _image(_PAPER, partial(FIGURES[command], report))
     return picture if len(picture) <= _PICTURE else ""
 
 
@@ -122,16 +122,16 @@ def _maps(maps: Sequence[HeatMap]) -> str:
     """Maps whose cells are no larger than numbers need."""
     across = math.ceil(math.sqrt(len(maps)))
     width = across * (max(each.values.shape[1] for each in maps) * _CELL + _LABELS) + _LABELS
-    return _svg(min(width, WIDTH), partial(panels.maps, drawn=maps), has_photo=maps[0].below is not None)
+    return _image(min(width, _WIDTH), partial(panels.maps, drawn=maps), has_photo=maps[0].below is not None)
 
 
-def _svg(width: float, draw: Callable[[Sheet], None], *, has_photo: bool = False) -> str:
-    """A figure as SVG, dark where its viewer is, but for photographs; "" where nothing can draw it."""
+def _image(width: float, draw: Callable[[Sheet], None], *, has_photo: bool = False) -> str:
+    """A figure as an image, dark where the notebook is, but for photographs; "" where nothing can draw it."""
     if not is_installed():
         return ""
-    svg = drawn(width, "svg", draw).decode()
-    start, rest = svg.split(">", 1)
-    return svg if has_photo else f'{start} class="attn">{_NIGHT}{rest}'
+    start, rest = drawn(width, "svg", draw).decode().split(">", 1)
+    svg = f'{start} class="attn">{"" if has_photo else _NIGHT}{rest}'
+    return _IMAGE.format(svg=b64encode(svg.encode()).decode()) + _THEME
 
 
 @bundle.register
@@ -163,7 +163,7 @@ def _recording(recording: Recording) -> Bundle:
 def framed(recording: Recording) -> Bundle:
     """The interactive page in a frame of its own, which needs no kernel; {} where the text is too long for one."""
     try:
-        return {"text/html": _FRAME.format(page=escape(page_html(recording, PAGE_SIZE).decode())) + _DARK}
+        return {"text/html": _FRAME.format(page=escape(page_html(recording, PAGE_SIZE).decode())) + _THEME}
     except LimitError:  # tokens and numbers alone are more
         return {}
 
@@ -242,7 +242,7 @@ def figure(head: RecordedHead, width: float) -> Svg:
 def _drawn(maps: Callable[[Screen], list[HeatMap]]) -> Bundle:
     text = {"text/plain": printed(maps(_SCREEN)[: panels.MOST_PANELS], _SCREEN)}
     picture = _maps(maps(PAGE)[: panels.MOST_PANELS])
-    return text | {"image/svg+xml": picture} if picture else text
+    return text | {"text/html": picture} if picture else text
 
 
 def _map_of_head(head: RecordedHead, screen: Screen) -> HeatMap:

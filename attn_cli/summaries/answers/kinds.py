@@ -7,11 +7,12 @@ from attn_cli.call import Call, Place
 from attn_cli.model.source import Source
 from attn_cli.prompt import Prompt
 from attn_cli.recording import Recording
-from attn_cli.selection import ALL, Selection
+from attn_cli.selection import Selection
 from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice
 from attn_cli.summaries.answers.calls import lead
 from attn_cli.summaries.reduce import Summary, reduce, with_part
 from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds, HeadKindsReducer, KindNumbers
+from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import families, finding, standing_out
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
 
@@ -58,17 +59,12 @@ def kinds_of(
     return Answer(SHAPE, tuple(findings), tables, next=onwards)
 
 
-def head_kinds(source: Source, text: str | None = None, *, seed: int = 0, selection: Selection | None = None) -> Answer:
-    """The kind of every head of a model on a text, or for None on random tokens written twice, which `seed` draws."""
-    prompts = source.repeated(seed) if text is None else source.read([text])
-    return kinds_of(judge_heads(source, prompts, seed, selection or ALL), prompts, seed if text is None else None)
-
-
 def judge_heads(
-    source: Source, prompts: Sequence[Prompt], seed: int, selection: Selection, step: Callable[[], None] = lambda: None
-) -> tuple[Summary, ...]:
-    """For each attention module and run of it, in the order of the forward pass, `HeadKinds` of all prompts."""
-    reducer = HeadKindsReducer([tokens for each in prompts for tokens in (each.tokens, *each.others.values())], seed)
+    source: Source, prompts: Sequence[Prompt], seed: int | None, selection: Selection, step: Callable[[], object] = int
+) -> Report:
+    """The kind of every head of a model on all prompts together; `seed` of random tokens, None on a text."""
+    texts = [tokens for each in prompts for tokens in (each.tokens, *each.others.values())]
+    reducer = HeadKindsReducer(texts, seed or 0)
     found: dict[Place, list[Summary]] = {}
 
     def visit(call: Call) -> None:
@@ -82,7 +78,7 @@ def judge_heads(
         parts = [part for _, part in with_part(summaries, HeadKinds)]
         together = replace(parts[0], numbers=KindNumbers.together([part.numbers for part in parts]))
         judged.append(replace(summaries[0], parts=(together,)))
-    return tuple(judged)
+    return Report("kinds", source.about, (*prompts,), (*judged,), answer=kinds_of(judged, prompts, seed))
 
 
 def recorded_kinds(recording: Recording) -> tuple[Summary, ...]:

@@ -27,7 +27,7 @@ _INLINE = replace(PAGE, width=96, in_python=True)  # what the column of a notebo
 UNBROKEN = (  # of a <pre> in another page, such as a notebook's, whose own style would break long lines
     "font-family: ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; line-height: 1.16; "
     "font-size: min(1em, 1.3vw); "  # so that a narrow window and a printed page have whole lines of 96 columns
-    "white-space: pre; word-break: normal; overflow: auto"
+    "white-space: pre; word-break: normal; overflow: auto; padding-bottom: .3em"
 )
 _DIMMED, _GREY = "#8e8e8e", "#7a7a7a"  # what Rich makes of dim text, and what is read on white and on black
 _PRE = """\

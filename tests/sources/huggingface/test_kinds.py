@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaModel
 
+from attn_cli import head_kinds
 from attn_cli.call import Call
 from attn_cli.explore.answer import opening
 from attn_cli.explore.scene import Scene
@@ -17,7 +18,7 @@ from attn_cli.sources.huggingface.capture.session import capture
 from attn_cli.sources.huggingface.load.checkpoint import LoadedModel
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.answer import Answer
-from attn_cli.summaries.answers.kinds import head_kinds, recorded_kinds
+from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.reduce import Summary, reduce
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReducer, KindNumbers
 from attn_cli.summaries.reducers.kinds.targets import CONTENT, DELIMITER, FIRST, KINDS, MARKS, PLACE, UNIFORM
@@ -35,12 +36,12 @@ NAMES = [kind.name for kind in KINDS if kind is not UNIFORM]
 
 @pytest.fixture(scope="module")
 def smollm_kinds(smollm: LoadedModel) -> Answer:
-    return head_kinds(ModelSource(smollm))
+    return head_kinds(model=ModelSource(smollm)).answer
 
 
 @pytest.fixture(scope="module")
 def minilm_kinds(minilm: LoadedModel) -> Answer:
-    return head_kinds(ModelSource(minilm))
+    return head_kinds(model=ModelSource(minilm)).answer
 
 
 def named(kinds: Answer, kind: str) -> dict[str, float]:
@@ -188,7 +189,7 @@ def test_a_random_network_has_hardly_any_kinds() -> None:
 def test_ten_words_written_twice_are_enough_for_sharp_heads(smollm: LoadedModel) -> None:
     """On 9 rows with a target the first induction heads of the diagnosis get 0.5 or more, and a name."""
     words = "lamp river seven cloud paper horse green winter coffee stone"
-    kinds = head_kinds(ModelSource(smollm), f"{words} {words}", selection=Selection(layers=(5, 17, 18)))
+    kinds = head_kinds(f"{words} {words}", ModelSource(smollm), layers=[5, 17, 18]).answer
     rows = {f"{row['layer']}.{row['head']}": row for row in kinds.records()}
     assert {"18.6", "18.7", "17.3", "17.4", "17.5"} <= {
         name for name, row in rows.items() if row["kind"] == "induction"
