@@ -45,7 +45,7 @@ def inspect(
     Of a model that writes it begins with what comes next, and the words and heads that this needs. Of an encoder it
     begins with what each word reads. Heads have the names of what they attend to (attn guide kinds). The matrix is that
     of the head that brings the word needed most, or stands out most. --token shows one token alone. -o page.html writes
-    an interactive page of all heads.
+    an interactive page of all heads, -o figure.pdf what is needed as bars, and the matrix.
 
     \b
     Examples:
@@ -80,15 +80,15 @@ def inspect(
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
             # rows of csv are those of the first
             of_heads = [HeadStatistics(rows), of_whole_call(kinds, call), ReceivedShares(rows)]
-            reads = not (merges or options.lines) and reads_each_token(call)
-            of_words = [WordReadsReducer()] if reads else []
+            of_words = [WordReadsReducer()] if reads_each_token(call) and not (merges or options.lines) else []
             return [*of_heads, *of_words, MatrixOf(view.largest or _LARGEST_IN_DATA, rows=rows)]
 
-        finish, records = partial(overview_of, on_screen=view.largest is not None), not any(changes.values())
-        overview = CommandPlan(of_call, hiding=hiding, words=merges, scale=color_scale)
-        return replace(overview, finish=finish, recordable=records, tells=not merges)
+        finish = partial(overview_of, on_screen=view.largest is not None)
+        overview = CommandPlan(of_call, None, hiding, merges, scale=color_scale, finish=finish, tells=not merges)
+        return replace(overview, recordable=not any(changes.values()))
 
-    return run(options, "steps" if steps else "inspect", plan, ViewSettings(predicts=not steps))
+    settings = ViewSettings(predicts=not steps, figure_width=None if steps else 84.0)  # millimetres
+    return run(options, "steps" if steps else "inspect", plan, settings)
 
 
 def _read_by_token(report: Report) -> Report:

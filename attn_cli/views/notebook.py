@@ -27,14 +27,13 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.story import Seen, kept_story, resting_keys
 from attn_cli.views.answers.deciding_rows import ranked_keys, seen_of
-from attn_cli.views.answers.matrices import colored_texts
+from attn_cli.views.answers.matrices import colored_texts, heat_maps
 from attn_cli.views.drawing import panels
 from attn_cli.views.drawing.console import printed
 from attn_cli.views.drawing.figure import Sheet, drawn, is_installed
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawn_answer import draw_answer
 from attn_cli.views.screens import render
 from attn_cli.views.webpage.build import page_html
 from attn_cli.views.writers.data import arrays_of, to_json
@@ -98,7 +97,7 @@ def _picture_of(report: Report) -> str:
     command, maps, texts = report.command, list[HeatMap](), list[panels.ColoredText]()
     if command == "matrix" and report.batch is None:
         texts = list(colored_texts(report))
-        maps = [] if texts else [part for part in draw_answer(report, PAGE) if isinstance(part, HeatMap)]
+        maps = [] if texts else list(heat_maps(report, PAGE))
     elif command == "top" and (seen := seen_of(report)) and report.prompts[0].picture is None:
         texts = [_read_text(report, seen)]
     picture = _maps(maps[:_PANELS]) if maps else ""
@@ -173,7 +172,7 @@ def _matrix(matrix: Matrix) -> Bundle:
     maps = [(name, values) for name, values in matrix.maps if name != "scores"] or matrix.maps
     names = ["mean"] if matrix.averaged else [f"head {head}" for head in matrix.heads or range(maps[0][1].shape[0])]
     named_maps = [(f"{head} · {name}", name, values[at]) for name, values in maps for at, head in enumerate(names)]
-    return _drawn(lambda screen: [_map(*each, screen, matrix) for each in named_maps])
+    return _drawn([_map(*each, matrix) for each in named_maps])
 
 
 @bundle.register
@@ -184,7 +183,7 @@ def _attention(attention: Attention) -> Bundle:
 
 @bundle.register
 def _head(head: RecordedHead) -> Bundle:
-    return _drawn(lambda screen: [_map_of_head(head, screen)])
+    return _drawn([_map_of_head(head)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,26 +235,26 @@ class Svg(str):
 
 def figure(head: RecordedHead, width: float) -> Svg:
     """The heat map of a recorded head's weights as SVG, `width` millimetres wide."""
-    return Svg(drawn(width, "svg", partial(panels.maps, drawn=[_map_of_head(head, PAGE)])).decode())
+    return Svg(drawn(width, "svg", partial(panels.maps, drawn=[_map_of_head(head)])).decode())
 
 
-def _drawn(maps: Callable[[Screen], list[HeatMap]]) -> Bundle:
-    text = {"text/plain": printed(maps(_SCREEN)[: panels.MOST_PANELS], _SCREEN)}
-    picture = _maps(maps(PAGE)[: panels.MOST_PANELS])
-    return text | {"text/html": picture} if picture else text
+def _drawn(every: Sequence[HeatMap]) -> Bundle:
+    maps = every[: panels.MOST_PANELS]
+    text = {"text/plain": printed([replace(each, screen=_SCREEN) for each in maps], _SCREEN)}
+    return text | {"text/html": picture} if (picture := _maps(maps)) else text
 
 
-def _map_of_head(head: RecordedHead, screen: Screen) -> HeatMap:
+def _map_of_head(head: RecordedHead) -> HeatMap:
     values, block = head.pooled()
     values = np.where(np.isnan(values), -np.inf, values)  # masked, as maps have it
     rows, columns = ([text_with_mark(token) for token in tokens] for tokens in (head.layer.queries, head.layer.keys))
-    return HeatMap(values, "weights", f"{head.title} · weights", rows, columns, screen, block=block)
+    return HeatMap(values, "weights", f"{head.title} · weights", rows, columns, PAGE, block=block)
 
 
-def _map(title: str, name: str, values: np.ndarray, screen: Screen, matrix: Matrix) -> HeatMap:
+def _map(title: str, name: str, values: np.ndarray, matrix: Matrix) -> HeatMap:
     kind, block = "scores" if name == "scores" else "weights", matrix.block
     rows, columns = ([str(at) for at in range(size * step)] for size, step in zip(values.shape, block, strict=True))
-    return HeatMap(values, kind, title, rows, columns, screen, block=block, pooling=matrix.pooling)
+    return HeatMap(values, kind, title, rows, columns, PAGE, block=block, pooling=matrix.pooling)
 
 
 def _summaries(recording: Recording) -> Iterator[Summary]:

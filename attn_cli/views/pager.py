@@ -25,13 +25,8 @@ _PLAIN = re.compile(r"[\w./ -]+")  # a command that needs no shell around it
 
 def is_leafed(text: str, height: int | None) -> bool:
     """True if a text is taller than the `height` lines of a terminal (None for pipes) at which a person sits."""
-    return (
-        height is not None
-        and text.count("\n") > height
-        and sys.stdin is not None
-        and sys.stdin.isatty()
-        and pager() is not None
-    )
+    is_taller = height is not None and text.count("\n") > height
+    return is_taller and sys.stdin is not None and sys.stdin.isatty() and pager() is not None
 
 
 def pager() -> str | None:

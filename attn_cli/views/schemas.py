@@ -12,35 +12,18 @@ from attn_cli.fields import COUNT, TEXT, Schema, each, or_none
 from attn_cli.summaries.answer import Shape
 from attn_cli.summaries.columns import Column, object_schema
 
-_MODULES = {  # where the SHAPE of a name stands, in the order in which names are listed
-    "inspect": "summaries.answers.calls",
-    "matrix": "summaries.answers.calls",
-    "top": "summaries.answers.calls",
-    "overall": "summaries.answers.calls",
-    "knock": "summaries.answers.knock",
-    "scan_heads": "scans.show",
-    "scan_head": "scans.show",
-    "scan_differences": "scans.show",
-    "heads": "summaries.answers.calls",
-    "attending": "summaries.answers.attending",
-    "parts": "summaries.parts.answer",
-    "compute": "summaries.answers.compute",
-    "kinds": "summaries.answers.kinds",
-    "steps": "summaries.answers.calls",
-    "check": "summaries.answers.check",
-    "decode": "summaries.answers.decode",
-    "cost": "summaries.answers.cost",
-    "scale": "summaries.answers.scale",
-    "nearest": "summaries.answers.nearest",
-    "compare": "summaries.answers.compare",
-    "plane": "summaries.answers.plane",
-    "learn": "summaries.answers.learn",
-    "layers": "summaries.answers.layers",
-    "env": "summaries.answers.env",
-}
-schema_names = tuple(_MODULES)
+schema_names = (
+    *("inspect", "matrix", "top", "overall", "knock", "scan_heads", "scan_head", "scan_differences"),
+    *("heads", "attending", "parts", "compute", "kinds", "steps", "check", "decode"),
+    *("cost", "scale", "nearest", "compare", "plane", "learn", "layers", "env"),
+)
 """The names of all JSON Schemas, in the order in which they are listed."""
 
+_MODULES = {  # where the SHAPE of a name stands, if not in a module of that name in summaries/answers
+    **dict.fromkeys(("inspect", "matrix", "top", "overall", "heads", "steps"), "summaries.answers.calls"),
+    **dict.fromkeys(("scan_heads", "scan_head", "scan_differences"), "scans.show"),
+    "parts": "summaries.parts.answer",
+}
 _SOURCE = {
     "model": Column(TEXT, "the model as named on the command line"),
     "type": Column(TEXT, "the model's type; table or matrices for those"),
@@ -57,7 +40,7 @@ _NESTED: Schema = {
 
 def shape_of(name: str) -> Shape:
     """What a command writes under that schema name."""
-    module = import_module(f"attn_cli.{_MODULES[name]}")
+    module = import_module(f"attn_cli.{_MODULES.get(name, f'summaries.answers.{name}')}")
     shape: Shape = module.SHAPES[name] if hasattr(module, "SHAPES") else module.SHAPE
     return shape
 
@@ -65,7 +48,7 @@ def shape_of(name: str) -> Shape:
 def schema_text(name: str) -> str:
     """The schema of that name as JSON text; `name` may be written in full, as `attn.top/2`."""
     short = name.removeprefix("attn.").partition("/")[0]
-    if short not in _MODULES or name.removeprefix("attn.") not in (short, shape_of(short).id.removeprefix("attn.")):
+    if short not in schema_names or name.removeprefix("attn.") not in (short, shape_of(short).id.removeprefix("attn.")):
         raise InputError(f"no schema is named {name!r}", f"one of {', '.join(schema_names)}")
     return json.dumps(composed(short), indent=2, ensure_ascii=False) + "\n"
 

@@ -105,8 +105,7 @@ def _about_matrices(report: Report, batch: tuple[int, ...]) -> Iterator[str]:
 
 def _about_text(report: Report) -> Iterator[str]:
     """A line on the run: the model, and the numbers of shown layers and heads and of tokens."""
-    source = report.source
-    summaries = report.summaries
+    source, summaries = report.source, report.summaries
     if report.runs_model:
         yield from (source[name] for name, usual in _USUAL.items() if source[name] not in (usual, "none"))
     if not summaries:

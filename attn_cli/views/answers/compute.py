@@ -35,15 +35,13 @@ def _entry(summary: Summary, report: Report, screen: Screen) -> Iterator[Rendera
     for matrix in matrices:
         titles = _OF_PRODUCTS if matrix in products else _titles(summary)
         drawn = matrix_maps(matrix, summary, report, screen, titles)
-        maps += [each for each in drawn if each.kind != "scores" or (titles["scores"] and _is_seen(each.values))]
+        maps += [
+            each for each in drawn if each.kind != "scores" or (titles["scores"] and np.isfinite(each.values).any())
+        ]
     yield from arranged(maps, screen)
     for part in summary.parts:
         if isinstance(part, Outputs):
             yield from draw_outputs(part, summary, report, screen)
-
-
-def _is_seen(values: np.ndarray) -> bool:
-    return bool(np.isfinite(values).any())
 
 
 def _titles(summary: Summary) -> dict[str, str]:

@@ -26,7 +26,7 @@ from attn_cli.views.same_input import on_same_input
 
 _MOST_HEADS, _MOST_NAMED, _MOST_SINKS = 8, 3, 4
 _LEAST_WEIGHT, _LEAST_SHARE = 0.05, 0.05  # of a key that a head attends to; of one that a row is said to read most
-_READS = "share: weight x value length, of all that is read"
+SHARES = "share: weight x value length, of all that is read"
 
 
 def draw_token(report: Report, screen: Screen) -> Iterator[Text]:
@@ -35,7 +35,7 @@ def draw_token(report: Report, screen: Screen) -> Iterator[Text]:
     yield from _heads_lines(seen_of(report), screen)
     if report.story is not None:
         yield from story.draw(report.story, report.prompts[0], screen)
-    yield from legend_lines([_READS], screen)
+    yield from legend_lines([SHARES], screen)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

@@ -38,6 +38,12 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
         yield from arranged(list(matrix_maps(matrix, summary, report, screen)), screen)
 
 
+def heat_maps(report: Report, screen: Screen) -> Iterator[HeatMap]:
+    """The maps of all matrices of a report."""
+    drawn = (part for summary, matrix in report.parts_of(Matrix) for part in draw(matrix, summary, report, screen))
+    yield from (part for part in drawn if isinstance(part, HeatMap))
+
+
 def _head_lines(out: StandOut, summary: Summary, screen: Screen) -> Iterator[Text]:
     stream = "" if summary.place.stream == "self" else f"{summary.place.stream} "
     said = f"{stream}head {out.name}{' ·' if out.rows else ':'} {out.sentence}"

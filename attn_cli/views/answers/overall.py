@@ -20,14 +20,13 @@ _SINK = 0.3  # a key with so much of all weight hides the others
 def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """The keys with the largest mean weight over queries: a line per head, or for a single head bars."""
     yield ""
-    place = summary.place
     heads = summary.head_names(overall.averaged)
     alone = len(heads) == 1
     head = f" · {which_heads(overall.averaged, heads[0], overall.by)}" if alone else ""
     count = len(overall.rows)
     queries = "1 query" if count == 1 else f"{count:,} queries"
     kind = "mean weight" if overall.by == "weight" else f"by {overall.by}, mean share"
-    yield Text(f"layer {place.layer}{head} · {kind} over {queries}" + stream_suffix(summary), BOLD)
+    yield Text(f"layer {summary.place.layer}{head} · {kind} over {queries}" + stream_suffix(summary), BOLD)
     for at, name in enumerate(heads):
         pairs = named_keys(summary, overall.keys[at], overall.measured[at])
         if alone:

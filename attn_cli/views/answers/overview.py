@@ -120,8 +120,7 @@ def _template(report: Report, screen: Screen) -> Iterator[Text]:
 
 
 def _chosen_matrix(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    for summary, matrix in report.parts_of(Matrix):
-        yield from matrices.draw(matrix, summary, report, screen)
+    yield from _matrix(report, screen)
     more = screen.hint("-H 3.1 draws another, -H all every one", 'heads="3.1" draws another')
     yield packed_text(["chosen: the head that stands out most", *more], screen, DIM)
 

@@ -28,11 +28,10 @@ from attn_cli.views.same_input import HIDDEN, is_recorded, matrix_of_head, on_sa
 def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """For every head a line per query with the keys of largest weight; for a single query its keys as bars."""
     yield ""
-    place = summary.place
     for at, head in enumerate(summary.head_names(top.averaged)):
         mean = which_heads(top.averaged, head, top.by)
         kind = "weights" if top.by == "weight" else f"by {top.by}"
-        yield Text(f"layer {place.layer} · {mean} · {kind}" + stream_suffix(summary), BOLD)
+        yield Text(f"layer {summary.place.layer} · {mean} · {kind}" + stream_suffix(summary), BOLD)
         for row, query in enumerate(top.rows):
             token = summary.queries[query]
             pairs = named_keys(summary, top.keys[at, row], top.measured[at, row])

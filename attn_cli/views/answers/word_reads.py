@@ -21,7 +21,7 @@ _NAME = 16  # columns of a word at most
 def draw(reads: Reads, prompt: Prompt, screen: Screen) -> Iterator[Text]:
     """A sentence on the word that gives most to one other word, then the words that each word reads."""
     yield Text()
-    taking = sorted(_taking(reads), key=lambda word: -word["sources"][0]["share"])
+    taking = _taking(reads)
     names = _names(reads, prompt)
     if not taking:
         most = max((word["sources"][0]["share"] for word in reads if word["sources"]), default=0.0)
@@ -47,6 +47,13 @@ def draw(reads: Reads, prompt: Prompt, screen: Screen) -> Iterator[Text]:
         yield line
 
 
+def links(reads: Reads, prompt: Prompt) -> tuple[str, list[str], list[float]]:
+    """A title, `"bank" reads "river"` for the words that read most of one other, and the shares."""
+    names, words = _names(reads, prompt), _taking(reads)[:_MOST_WORDS]
+    labels = [f"{names[word['query']]} reads {names[word['sources'][0]['key']]}" for word in words]
+    return "what each word reads most", labels, [word["sources"][0]["share"] for word in words]
+
+
 def clearest(reads: Reads) -> dict[str, Any] | None:
     """The word whose largest share of another word, 0.05 or more, is farthest ahead of its second; None without one."""
 
@@ -58,7 +65,8 @@ def clearest(reads: Reads) -> dict[str, Any] | None:
 
 
 def _taking(reads: Reads) -> list[dict[str, Any]]:
-    return [word for word in reads if word["sources"] and word["sources"][0]["share"] >= _LEAST]
+    taking = [word for word in reads if word["sources"] and word["sources"][0]["share"] >= _LEAST]
+    return sorted(taking, key=lambda word: -word["sources"][0]["share"])
 
 
 def _is_image(reads: Reads, prompt: Prompt) -> bool:

@@ -88,9 +88,9 @@ class Sheet:
         size = min(max(TITLE * room / max(self.length(text, TITLE), 1.0), NOTE), TITLE)
         self.write(left, self.top + TITLE, self.fitted(text, size, room), size)
 
-    def note(self, text: str, left: float, room: float) -> None:
+    def note(self, text: str, left: float = 0.0) -> None:
         """Write a note in grey, cut where it has no room, and go on below it."""
-        self.write(left, self.top + NOTE, self.fitted(text, NOTE, room), NOTE, color=FAINT)
+        self.write(left, self.top + NOTE, self.fitted(text, NOTE, self.width - left), NOTE, color=FAINT)
         self.top += NOTE + 3
 
     def length(self, text: str, size: float) -> float:
@@ -124,7 +124,7 @@ class Sheet:
         axes.yaxis.tick_right()
         axes.yaxis.set_label_position("right")
         name = next((one for one in ("weight", "score") if f"· {one}s" in title), "")
-        axes.set_ylabel(name, labelpad=1, color=FAINT)
+        axes.set_ylabel(name, labelpad=2, color=FAINT)
 
     def saved(self, format: str) -> bytes:
         """The figure as a file, as high as what was placed."""
@@ -152,8 +152,8 @@ def without_font(text: str) -> str:
 
 
 def drawable(text: str) -> str:
-    """The text with the number of each character for which this machine has no font."""
-    return "".join(c if c.isascii() or _font_with(c) else f"<U+{ord(c):04X}>" for c in text)
+    """The text made visible, with the number of each character for which this machine has no font."""
+    return "".join(c if c.isascii() or _font_with(c) else f"<U+{ord(c):04X}>" for c in written(text))
 
 
 def fonts_of(text: str) -> list[str]:

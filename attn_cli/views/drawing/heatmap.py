@@ -241,14 +241,12 @@ class HeatMap:
     def _legend(self) -> list[list[Segment]]:
         """The colours or shades from low to high, with numbers at the ends, and the meaning of special cells."""
         ramp, depth = self._ramp, self.screen.depth
-        notes = []
+        notes, bar = list[str](), list[Segment]()
         if self._has_ramp:
             row = self.scale == "row" and not ramp.diverging
             ends = ("0 ", " each row's maximum") if row else (f"{ramp.low:z.3g} ", f" {ramp.high:z.3g}")
             notes.append(f"{'linear' if ramp.diverging else self.scale} scale")
             bar = [Segment(ends[0], DIM), *self._color_bar(depth), Segment(ends[1], DIM)]
-        else:
-            bar = []
         if self._cell[1] == "hundredths":
             is_full = (np.round(self._finite * 100) >= 100).any()
             notes.append("cells in hundredths" + (", 1. for 100" if is_full else ""))

@@ -92,14 +92,13 @@ def key_bar(token: Token, share: float, most: float, screen: Screen) -> Text:
 
 def key_bars(pairs: list[tuple[Token, float]], weights: list[float] | None, screen: Screen) -> Iterator[Text]:
     """A bar for every key: `3 bank 0.620 ████`; with `weights` behind it `weight 0.903`, its weight."""
-    if weights is None:
-        yield from (key_bar(token, share, 1.0, screen) for token, share in pairs)
-        return
-    narrower = replace(screen, width=screen.width - _WEIGHT_COLUMNS)
-    for (token, share), weight in zip(pairs, weights, strict=False):
+    narrower = replace(screen, width=screen.width - _WEIGHT_COLUMNS * (weights is not None))
+    for at, (token, share) in enumerate(pairs):
         line = key_bar(token, share, 1.0, narrower)
-        line.pad_right(max(0, narrower.width - line.cell_len))
-        yield line.append(f"  weight {weight:.3f}", DIM)
+        if weights is not None:
+            line.pad_right(max(0, narrower.width - line.cell_len))
+            line.append(f"  weight {weights[at]:.3f}", DIM)
+        yield line
 
 
 def stream_suffix(summary: Summary) -> str:

@@ -113,12 +113,9 @@ def shade(level: float, ramp: Ramp) -> str:
     """One character as dark as a level from 0 to 1, for screens without colours; "·" for NaN, which is masked."""
     if level != level:
         return "·"
-    level = _within(level)
-    glyphs = SHADES
+    level, glyphs = _within(level), SHADES
     if ramp.diverging:
-        negative = level < 0.5
-        level = abs(level - 0.5) * 2
-        glyphs = NEGATIVE_SHADES if negative else glyphs
+        level, glyphs = abs(level - 0.5) * 2, NEGATIVE_SHADES if level < 0.5 else SHADES
     return glyphs[min(int(level * len(glyphs)), len(glyphs) - 1)]
 
 

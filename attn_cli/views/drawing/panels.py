@@ -28,6 +28,7 @@ SERIES = (("#2a4f96", "o"), ("#d55e00", "s"), ("#009e73", "^"), ("#8a4f9e", "D")
 _ARROW = {"arrowstyle": "->", "linewidth": 0.5, "mutation_scale": 6, "shrinkA": 2, "shrinkB": 2, "alpha": 0.6}
 _AROUND = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))  # a point, where its word may stand
 
+Bars = tuple[str, Sequence[str], Sequence[float]]  # a title, words, numbers
 Box = tuple[float, float, float, float]  # left, low, right, high
 Looks = Sequence[Sequence[tuple[str, str]]]  # the letter and the colour of each cell
 
@@ -72,7 +73,7 @@ def maps(sheet: Sheet, drawn: Sequence[HeatMap], looks: Looks | None = None) -> 
             lowest = max(lowest, sheet.top)
         bar = bar or min(lowest - first, 120.0)
     sheet.top = lowest + 2
-    sheet.note(" · ".join(words), left, sheet.width - left)
+    sheet.note(" · ".join(words), left)
     if not looks:
         sheet.color_bar(first, bar, ramp, drawn[0].title, drawn[0].below)
 
@@ -180,19 +181,17 @@ def texts(sheet: Sheet, drawn: Sequence[ColoredText]) -> None:
         levels = ramp.levels(each.values[None])
         shown = figure.colors(levels, ramp)[0]
         tokens = each.tokens if each.text is not None else [replace(token, start=None) for token in each.tokens]
-        layout = layout_of(
-            tokens, each.text or "", int(room), lambda text: sheet.length(figure.written(text), _LETTERS) + 1
-        )
+        layout = layout_of(tokens, each.text or "", int(room), lambda text: sheet.length(text, _LETTERS) + 1)
         for line in layout.lines:
             for token, x, text, width in line:
                 if token >= 0:
                     color = None if np.isnan(levels[0, token]) else shown[token]
-                    _token(sheet, (x, width), figure.written(text), color, token == each.subject)
+                    _token(sheet, (x, width), text, color, token == each.subject)
             sheet.top += _LINE
         named = _heaviest(each)
         while sheet.length(" · ".join(named), NOTE) > room and len(named) > 1:
             named.pop()
-        sheet.note(" · ".join(named), 0, room)
+        sheet.note(" · ".join(named))
     sheet.top = max(sheet.top, first + 3 * _LINE + 4)
     sheet.color_bar(first, max(min(sheet.top - first - 12, 90.0), 3 * _LINE), ramp, drawn[0].title)
 
@@ -212,8 +211,8 @@ def _heaviest(text: ColoredText) -> list[str]:
     return [f"{text.tokens[at].index} {name} {values[at]:.3f}" for at, name in names.items()]
 
 
-def bars(sheet: Sheet, drawn: Sequence[tuple[str, Sequence[str], Sequence[float]]], number: str = ".2f") -> None:
-    """Panels of bars as long as their numbers: (title, words, numbers); of both signs each has its colour."""
+def bars(sheet: Sheet, drawn: Sequence[Bars], legend: Sequence[str] = (), number: str = ".2f") -> None:
+    """Panels of bars as long as their numbers, above a legend; of both signs each has its colour."""
     _check(len(drawn), "panels")
     columns = min(len(drawn), max(int(sheet.width // 150), 1))
     each = (sheet.width - (columns - 1) * GAP) / columns
@@ -237,7 +236,9 @@ def bars(sheet: Sheet, drawn: Sequence[tuple[str, Sequence[str], Sequence[float]
             most = max(map(abs, every)) or 1.0
             axes.set(xlim=(0, most * (each - left) / room), ylim=(deepest - 0.5, -0.5), xticks=[])
             axes.spines[["top", "right", "bottom"]].set_visible(False)
-        sheet.top += TITLE + 5 + deepest * _LINE
+        sheet.top += TITLE + 8 + deepest * _LINE
+    for line in legend:
+        sheet.note(line)
 
 
 def points(sheet: Sheet, words: Sequence[str], texts: Sequence[int], ways: np.ndarray, axis: Sequence[str]) -> None:
@@ -256,7 +257,7 @@ def points(sheet: Sheet, words: Sequence[str], texts: Sequence[int], ways: np.nd
         color, mark = SERIES[text % len(SERIES)]
         axes.annotate("", way[1], way[0], arrowprops={**_ARROW, "color": color})
         axes.scatter(*way.T, 10, ["white", color], marker=mark, edgecolors=color, linewidths=0.6, zorder=3)
-        shown = drawable(figure.written(word))
+        shown = drawable(word)
         long = sheet.length(shown, LABEL)
         place = _free(after, long, [*taken, *crossed], half) or _free(after, long, taken, half)
         if place is not None:
@@ -282,6 +283,7 @@ def legend(sheet: Sheet, entries: Sequence[tuple[str, str, str]]) -> None:
     """What letters and colours stand for, in as few lines as it takes."""
     x = 0.0
     for letter, color, words in entries:
+        words = sheet.fitted(words, NOTE, sheet.width - 14)
         long = 14 + sheet.length(words, NOTE)
         if x and x + long > sheet.width:
             x, sheet.top = 0.0, sheet.top + 11

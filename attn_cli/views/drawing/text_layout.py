@@ -78,6 +78,11 @@ def layout_of(tokens: Sequence[Token], text: str, width: int, measure: Callable[
     lines: list[list[TokenPiece]] = [[]]
     column = 0
 
+    def break_line() -> None:
+        nonlocal column
+        lines.append([])
+        column = 0
+
     def add(token: int, shown: str) -> None:
         nonlocal column
         shown = visible(shown)
@@ -88,17 +93,11 @@ def layout_of(tokens: Sequence[Token], text: str, width: int, measure: Callable[
             )
             size = measure(shown)
         if column + size > width:
-            lines.append([])
-            column = 0
+            break_line()
             if token < 0 and not shown.strip():
                 return
         lines[-1].append(TokenPiece(token, column, shown, size))
         column += size
-
-    def break_line() -> None:
-        nonlocal column
-        lines.append([])
-        column = 0
 
     for at, (token, gap) in enumerate(zip(tokens, gaps(tokens, text), strict=True)):
         for number, between in enumerate(gap.split("\n")):

@@ -264,13 +264,9 @@ def _tokens(prefix: str, tokens: Sequence[Token]) -> dict[str, np.ndarray]:
 
 def _json_line(value: dict[str, Any]) -> bytes:
     try:
-        return orjson.dumps(value, _as_list, _JSON)
+        return orjson.dumps(value, np.ascontiguousarray, _JSON)
     except TypeError:  # lone surrogates, as in file names that are not UTF-8, and whole numbers beyond 64 bits
-        return orjson.dumps(_escaped(value), _as_list, _JSON)
-
-
-def _as_list(value: Any) -> Any:
-    return np.ascontiguousarray(value)
+        return orjson.dumps(_escaped(value), np.ascontiguousarray, _JSON)
 
 
 def _escaped(value: Any) -> Any:

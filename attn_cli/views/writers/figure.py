@@ -1,29 +1,30 @@
 """svg, png, pdf of commands that draw a figure for a paper."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from attn_cli.errors import InputError
-from attn_cli.summaries.answer import Answer, head_name
+from attn_cli.summaries.answer import head_name
+from attn_cli.summaries.answers.calls import answer_of
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.heads import STATISTICS, Heads
 from attn_cli.summaries.reducers.keys import KeyNumbers
-from attn_cli.summaries.reducers.kinds.targets import KINDS
+from attn_cli.summaries.reducers.kinds.targets import FIRST, KINDS
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import NO_KIND, any_judged, by_stream, kinds_by_head
-from attn_cli.summaries.told.story import resting_keys
-from attn_cli.text import model_name
-from attn_cli.views.answers.deciding_rows import ranked_keys, seen_of
+from attn_cli.summaries.told.story import finding, readers, resting_keys
+from attn_cli.text import model_name, quoted
+from attn_cli.views.answers import story, word_reads
+from attn_cli.views.answers.deciding_rows import SHARES, ranked_keys, seen_of
 from attn_cli.views.answers.knock import answer_line, knock_legend
-from attn_cli.views.answers.matrices import colored_texts
+from attn_cli.views.answers.matrices import colored_texts, heat_maps
 from attn_cli.views.drawing import panels
 from attn_cli.views.drawing.figure import Sheet, drawn, require, without_font
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import whole_row
 from attn_cli.views.drawing.labels import READS, look_of, named_keys, place_prefix, token_label, which_heads
-from attn_cli.views.drawn_answer import draw_answer
 from attn_cli.views.sink import Sink
 from attn_cli.views.view import View, ViewSettings
 from attn_cli.views.writers.page import PAGE
@@ -41,7 +42,9 @@ class FigureView(View):
         super().__init__(sink, format, settings)
         if settings.figure_width is None:
             reason = f"{format} holds a figure, and this command draws none"
-            raise InputError(reason, "matrix, top, heads, knock, plane and compare do; .html and .txt hold the screen")
+            raise InputError(
+                reason, "inspect, matrix, top, heads, knock, plane and compare do; .html and .txt hold the screen"
+            )
         require()
         self.largest = (int(_CELLS * settings.figure_width),) * 2
         self.reports: list[Report] = []
@@ -60,13 +63,15 @@ class FigureView(View):
             self.notes.append(f"no font here has {missing}: the figure has their numbers, install Noto Sans CJK")
 
     def _draw(self, sheet: Sheet) -> None:
+        model = model_name(str(self.reports[0].source["model"]))
         if self.reports[0].command == "matrix":  # all maps share a scale
             _matrices(self.reports, sheet, self.settings.heads)
-        else:
-            for report in self.reports:
-                FIGURES[report.command](report, sheet)
-        if self.reports[0].prompts:
-            sheet.note(model_name(str(self.reports[0].source["model"])), 0, sheet.width)
+            sheet.note(model)
+            return
+        for report in self.reports:
+            FIGURES[report.command](report, sheet)
+            texts = [quoted(prompt.text) for prompt in report.prompts if prompt.text and report.command != "plane"]
+            sheet.note(" · ".join([model, *texts]))
 
 
 def _matrices(reports: Sequence[Report], sheet: Sheet, order: Sequence[tuple[int, int]]) -> None:
@@ -78,17 +83,39 @@ def _matrices(reports: Sequence[Report], sheet: Sheet, order: Sequence[tuple[int
     if texts := [text for report in reports for text in colored_texts(report)]:
         panels.texts(sheet, sorted(texts, key=place))
         return
-    parts = (part for report in reports for part in draw_answer(report, PAGE))
-    panels.maps(sheet, sorted((part for part in parts if isinstance(part, HeatMap)), key=place))
+    panels.maps(sheet, sorted((each for report in reports for each in heat_maps(report, PAGE)), key=place))
 
 
-def _top(report: Report, sheet: Sheet) -> None:
-    drawn = []
+def _inspect(report: Report, sheet: Sheet) -> None:
+    """Bars of what the answer needs, or of what words read; then the head that brings it, or stands out most."""
+    prompt, told = report.prompts[0], report.story
+    links = word_reads.links(report.reads or [], prompt)
+    if drawn := list(_reads(report)):
+        panels.bars(sheet, drawn, [SHARES])
+    elif told is not None and (words := story.words_told(told)):
+        heads = [[head_name(head) for head in readers(told, word)[:1]] for word in words]
+        labels = [" by ".join([story.word_label(word, told), *by]) for word, by in zip(words, heads, strict=True)]
+        legend = f"bits: the answer's loss with the {told['cut'].removesuffix('s')} hidden; by: the head that brings it"
+        bars = finding(told), labels, [word["bits"] for word in words]
+        panels.bars(sheet, [bars], ["   ".join(story.answer_words(told, prompt)), legend])
+    elif links[1]:
+        panels.bars(sheet, [links], [word_reads.LEGEND])
+    if maps := list(heat_maps(report, PAGE)):
+        panels.maps(sheet, maps)
+
+
+def _reads(report: Report) -> Iterator[panels.Bars]:
+    """The keys that the rows that decide read, over all heads."""
     for stream in report.streams:
         if seen := seen_of(report, stream):
             (summary, part), (sentence, order, shares, _) = seen[0], ranked_keys(seen, resting_keys(seen))
             order = order[: part.count]
-            drawn.append((sentence, [token_label(summary.keys[key]) for key in order], shares[order].tolist()))
+            yield sentence, [token_label(summary.keys[key]) for key in order], shares[order].tolist()
+
+
+def _top(report: Report, sheet: Sheet) -> None:
+    drawn = list(_reads(report))
+    legend = [SHARES] if drawn else ["bars: shares of the row, whose sum is 1"]
     for summary, numbers in with_part(report.summaries, KeyNumbers):
         by_row = numbers.measured.ndim == 3
         for at, head in enumerate(summary.head_names(numbers.averaged)):
@@ -102,7 +129,7 @@ def _top(report: Report, sheet: Sheet) -> None:
                 label = token_label(summary.queries[query]) if by_row else "the mean row"
                 words, values = [token_label(key) for key, _ in pairs], [value for _, value in pairs]
                 drawn.append((f"{of_head} · {label} {READS[numbers.by]}", words, values))
-    panels.bars(sheet, drawn)
+    panels.bars(sheet, drawn, legend)
 
 
 def _telling_row(summary: Summary, numbers: KeyNumbers, head: int) -> int:
@@ -147,7 +174,7 @@ def _map_of(
 
 
 def _attending(report: Report, sheet: Sheet) -> None:
-    answer = _answer(report)
+    answer = answer_of(report)
     for stream in report.streams:
         own = [row for row in answer["heads"] if row.get("stream", stream) == stream]
         title = f"{stream} · " * (len(report.streams) > 1) + answer.findings[0]
@@ -164,41 +191,41 @@ def _kinds(report: Report, sheet: Sheet) -> None:
         panels.maps(sheet, [drawn], [[look_of(*found.get(place, (False, NO_KIND))) for place in row] for row in places])
         counts = Counter(found.values())
         order = sorted(counts, key=lambda each: (each[0], (*KINDS, NO_KIND).index(each[1])))
-        words = [f"{'perhaps ' * perhaps}{kind.words} {counts[perhaps, kind]}" for perhaps, kind in order]
+        words = [
+            f"{'perhaps ' * perhaps}{kind.words}{' token' * (kind is FIRST)} {counts[perhaps, kind]}"
+            for perhaps, kind in order
+        ]
         panels.legend(sheet, [(*look_of(*each), word) for each, word in zip(order, words, strict=True)])
 
 
 def _knock(report: Report, sheet: Sheet) -> None:
-    knock = _answer(report)
+    knock = answer_of(report)
     effect, number = ("bits", ".2f") if knock["run"][0]["vector"] is None else ("cosine_distance", ".4f")
     rows = knock["heads"][: knock.shown]
     keys = ["" if row["key"] is None else f'"{row["key_token"]}" {row["key"]}' for row in rows]
     words = [f"{head_name(row)}  {key}" for row, key in zip(rows, keys, strict=True)]
-    panels.bars(sheet, [(answer_line(knock), words, [row[effect] for row in rows])], number)
     means = "a bar is a head, 0 is no change, the word is the key that it attends to most"
-    for line in (*knock_legend(knock, effect), means):
-        sheet.note(line, 0, sheet.width)
+    legend = [answer_line(knock), *knock_legend(knock, effect), means]
+    panels.bars(sheet, [(knock.findings[0], words, [row[effect] for row in rows])], legend, number)
 
 
 def _plane(report: Report, sheet: Sheet) -> None:
-    answer = _answer(report)
+    answer = answer_of(report)
     rows, run = list(answer["points"]), answer["run"][0]
     ways = np.array([[[row[f"{when}_{axis}"] for axis in "xy"] for when in ("before", "after")] for row in rows])
     if not np.ptp(ways[..., 1]):
         raise InputError("these points lie on one line", "a plane needs two words or more: add another text")
     axes = [f"{row['axis']}: {row['variance_share']:.0%} of variance" for row in answer["axes"]]
     panels.points(sheet, [row["token"] for row in rows], [row["context"] - 1 for row in rows], ways, axes)
-    if len(report.prompts) > 1:
-        panels.legend(
-            sheet, [("●■▲◆"[at % 4], panels.SERIES[at % 4][0], prompt.text) for at, prompt in enumerate(report.prompts)]
-        )
+    marks = [("●■▲◆"[at % 4], panels.SERIES[at % 4][0]) for at in range(len(report.prompts))]
+    panels.legend(sheet, [(*mark, prompt.text) for mark, prompt in zip(marks, report.prompts, strict=True)])
     layers = f"{run['first_layer']}" + f" to {run['last_layer']}" * (run["last_layer"] != run["first_layer"])
     words = f"hollow: before attention, full: after it, layer {layers}" + ", directions alone" * run["unit"]
-    sheet.note(words, 0, sheet.width)
+    sheet.note(words)
 
 
 def _compare(report: Report, sheet: Sheet) -> None:
-    answer = _answer(report)
+    answer = answer_of(report)
     layers = [str(row["layer"]) for row in answer["layers"]]
     alike = np.array([answer["layers"].columns[f"cosine_{when}"] for when in ("before", "after")], np.float64)
     words = ("cosine before and after attention", "layers")
@@ -211,14 +238,11 @@ def _compare(report: Report, sheet: Sheet) -> None:
         tokens = [token.text for token in prompt.tokens]
         drawn.append(_map_of(values, f"text {at} · {what} of each token", layers, tokens, ("layers", "tokens")))
     panels.maps(sheet, drawn)
-
-
-def _answer(report: Report) -> Answer:
-    assert report.answer is not None
-    return report.answer
+    if what == "pull":
+        sheet.note(answer.shape.legend[1])
 
 
 FIGURES: Mapping[str, Callable[[Report, Sheet], None]] = {  # by command
     **{"top": _top, "overall": _top, "heads": _heads, "attending": _attending, "kinds": _kinds},
-    **{"knock": _knock, "plane": _plane, "compare": _compare},
+    **{"inspect": _inspect, "knock": _knock, "plane": _plane, "compare": _compare},
 }

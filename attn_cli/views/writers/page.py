@@ -78,11 +78,8 @@ class PageView(View):
     def close(self) -> None:
         """Write the page."""
         reports = [replace(report, source=named(report.source)) for report in self.reports]
-        page = (
-            to_html(self.reports)
-            if self.recording is None
-            else page_html(self.recording, screen=static_screen(reports))
-        )
+        recording = self.recording
+        page = to_html(self.reports) if recording is None else page_html(recording, screen=static_screen(reports))
         self.sink.write(page)
 
 

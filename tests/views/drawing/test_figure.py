@@ -123,15 +123,13 @@ def test_widths_and_commands_that_have_none() -> None:
     refused(attn("matrix", "river bank", "--width", "84mm"), 2, "--width is of a figure")
     for wrong in "wide", "1mm", "9in", "0x1", "9" * 400:
         refused(attn("matrix", "river bank", "--width", wrong, "-f", "svg"), 2, "40 to 999 millimetres")
-    refused(attn("inspect", "river bank", "-o", "x.png"), 2, "this command draws none", ".html")
+    refused(attn("inspect", "river bank", "--steps", "-o", "x.png"), 2, "this command draws none", ".html")
     refused(attn("layers", "-o", "x.pdf"), 2, "this command draws none")
 
 
 def test_what_is_missing_is_said_before_anything_runs() -> None:
     with mock.patch.dict("sys.modules", {"matplotlib.figure": None}):
-        refused(
-            attn("matrix", "x", "-m", "nothing", "-f", "svg"), 3, "a figure needs", "pip install 'attn-cli[figure]'"
-        )
+        refused(attn("matrix", "x", "-m", "no", "-f", "svg"), 3, "a figure needs", "pip install 'attn-cli[figure]'")
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +153,7 @@ def test_commands_on_a_text_have_figures(command: str, file: str) -> None:
 
 @pytest.mark.parametrize("command", ["plane", "compare"])
 def test_commands_on_several_texts_have_figures(command: str) -> None:
-    run = attn(command, "river bank", "bank loan", "-f", "svg")
+    run = attn(command, "river\nbank", "bank loan", "-f", "svg")
     texts = [each.text for each in ElementTree.fromstring(run.text).iter() if each.text]
     assert {"river", "loan"} < set(texts) and texts.count("bank") == 2
 
@@ -164,6 +162,8 @@ def test_top_draws_the_row_that_predicts_and_names_what_no_font_has() -> None:
     with mock.patch.object(figure, "_font_with", lambda letter: ""):
         run = attn("top", "the cat 日 sat", "-m", SMOL, "-H", "8.1", "-f", "svg")
     assert run.text.count("attends to") == 1 and "sat attends to" in run.text and "no font here has 日: " in run.errors
+    run = attn("inspect", "the cat sat on the", "-m", SMOL, "-f", "svg")
+    assert "the answer's loss with the word hidden" in run.text and "queries down, keys across" in run.text
     refused(attn("plane", "bank", "-f", "svg"), 2, "these points lie on one line")
 
 

@@ -75,10 +75,10 @@ class OutputOptions:
         """Context manager: the view, which writes answers in the form (terminal, JSON ...) that the options choose."""
         if self.json and self.format not in (None, "json"):
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
-        if self.written_format.name == "npy" and (given := current.get()) is not None and "q" not in given.takes:
+        given, width = current.get(), self.figure_width or settings.figure_width
+        if self.written_format.name == "npy" and given is not None and "q" not in given.takes:
             raise InputError("npy holds one array, for attn compute", "use npz")
-        invocation, width = None if self.quiet else current.get(), self.figure_width
-        settings = replace(settings, invocation=invocation, figure_width=width)
+        settings = replace(settings, invocation=None if self.quiet else given, figure_width=width)
         with open_view("json" if self.json else self.format, self.output, settings, force=self.force) as view:
             yield view
         print_notes(view.notes, quiet=self.quiet)
