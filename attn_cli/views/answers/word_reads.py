@@ -51,7 +51,7 @@ def links(reads: Reads, prompt: Prompt) -> tuple[str, list[str], list[float]]:
     """A title, `"bank" reads "river"` for the words that read most of one other, and the shares."""
     names, words = _names(reads, prompt), _taking(reads)[:_MOST_WORDS]
     labels = [f"{names[word['query']]} reads {names[word['sources'][0]['key']]}" for word in words]
-    return "what each word reads most", labels, [word["sources"][0]["share"] for word in words]
+    return "what each word reads most, past sinks", labels, [word["sources"][0]["share"] for word in words]
 
 
 def clearest(reads: Reads) -> dict[str, Any] | None:

@@ -123,7 +123,7 @@ class Sheet:
         axes.set(xticks=[], yticks=(0, 0.5, 1), yticklabels=[f"{value:.2g}".replace("-", "−") for value in values])
         axes.yaxis.tick_right()
         axes.yaxis.set_label_position("right")
-        name = next((one for one in ("weight", "score") if f"· {one}s" in title), "")
+        name = next((one for one in ("weight", "score") if f"{one}s" in title), "")
         axes.set_ylabel(name, labelpad=2, color=FAINT)
 
     def saved(self, format: str) -> bytes:

@@ -30,6 +30,8 @@ from attn_cli.views.view import View, ViewSettings
 from attn_cli.views.writers.page import PAGE
 
 Place = tuple[int, int]  # the numbers of a layer and a head
+_LEAST = 0.005  # of a share that is drawn: a smaller one reads as 0.00
+_READS = f"{SHARES}; sinks have no bar"
 _CELLS = 2.4  # in a millimetre, beyond which a map is pooled: so that one of them is seen
 
 
@@ -60,7 +62,7 @@ class FigureView(View):
         if reports:
             self.sink.write(drawn(width, self.format, self._draw))
         if missing := without_font("".join(prompt.text for report in reports for prompt in report.prompts)):
-            self.notes.append(f"no font here has {missing}: the figure has their numbers, install Noto Sans CJK")
+            self.notes.append(f"no font here has {missing}: drawn as numbers, install Noto Sans CJK or Noto Emoji")
 
     def _draw(self, sheet: Sheet) -> None:
         model = model_name(str(self.reports[0].source["model"]))
@@ -91,7 +93,7 @@ def _inspect(report: Report, sheet: Sheet) -> None:
     prompt, told = report.prompts[0], report.story
     links = word_reads.links(report.reads or [], prompt)
     if drawn := list(_reads(report)):
-        panels.bars(sheet, drawn, [SHARES])
+        panels.bars(sheet, drawn, [_READS])
     elif told is not None and (words := story.words_told(told)):
         heads = [[head_name(head) for head in readers(told, word)[:1]] for word in words]
         labels = [" by ".join([story.word_label(word, told), *by]) for word, by in zip(words, heads, strict=True)]
@@ -115,7 +117,7 @@ def _reads(report: Report) -> Iterator[panels.Bars]:
 
 def _top(report: Report, sheet: Sheet) -> None:
     drawn = list(_reads(report))
-    legend = [SHARES] if drawn else ["bars: shares of the row, whose sum is 1"]
+    legend = [_READS] if drawn else ["bars: shares of the row, whose sum is 1"]
     for summary, numbers in with_part(report.summaries, KeyNumbers):
         by_row = numbers.measured.ndim == 3
         for at, head in enumerate(summary.head_names(numbers.averaged)):
@@ -126,6 +128,7 @@ def _top(report: Report, sheet: Sheet) -> None:
             for row, query in rows:
                 place = (at, row) if by_row else at
                 pairs = named_keys(summary, numbers.keys[place], numbers.measured[place])
+                pairs = [pair for pair in pairs if pair[1] >= _LEAST] or pairs  # no bars of a row on one key
                 label = token_label(summary.queries[query]) if by_row else "the mean row"
                 words, values = [token_label(key) for key, _ in pairs], [value for _, value in pairs]
                 drawn.append((f"{of_head} · {label} {READS[numbers.by]}", words, values))
