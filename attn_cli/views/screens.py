@@ -61,10 +61,9 @@ def _header(report: Report, screen: Screen) -> Text:
     if report.index is not None and len(report.prompts) < 2:
         title.append(f"{'line' if report.batch is None else 'text'} {report.index + 1}: ", BOLD)
     for number, prompt in enumerate(report.prompts, 1):
-        text = prompt.text if prompt.generated is None else prompt.text[: prompt.generated.start]
+        text = visible(prompt.text if prompt.generated is None else prompt.text[: prompt.generated.start])
         if text:
             title.append(f"{number} · " if len(report.prompts) > 1 else "", BOLD)
-            text = visible(text)
             text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
             title.append(text, BOLD).append("\n")
         for kind, file in prompt.files.items():

@@ -65,7 +65,8 @@ class FigureView(View):
             self.notes.append(f"no font here has {missing}: drawn as numbers, install Noto Sans CJK or Noto Emoji")
 
     def _draw(self, sheet: Sheet) -> None:
-        model = model_name(str(self.reports[0].source["model"]))
+        writes = any(prompt.generated is not None for report in self.reports for prompt in report.prompts)
+        model = model_name(str(self.reports[0].source["model"])) + " · +: generated" * writes
         if self.reports[0].command == "matrix":  # all maps share a scale
             _matrices(self.reports, sheet, self.settings.heads)
             sheet.note(model)
