@@ -111,13 +111,10 @@ class WeightsCall(Call):
             raise LoadError(line, "its weights can be shown: it computes its softmax where it can't be seen")
         for start, stop in plan_of_weights(self.weights, rows).pieces():
             # A copy, because a model still uses its weights and readers may change a band in place.
-            weights = _copy(self.weights[:, start:stop])
+            own = self.weights[:, start:stop]
+            weights = own.clone() if is_torch(own) else own.copy()
             scores = None if self.scores is None or not want_scores else _finite(self.scores[:, start:stop])
             yield Band(start, stop, 0, self.m, weights, scores, weights[..., :0])
-
-
-def _copy(x: Array) -> Array:
-    return x.clone() if is_torch(x) else x.copy()
 
 
 def _finite(scores: Array) -> Array:

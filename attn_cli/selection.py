@@ -1,7 +1,8 @@
 """Selection: which layers and heads are looked at."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 from attn_cli.errors import InputError
@@ -94,10 +95,11 @@ class PlannedLayer(NamedTuple):
 
 def ranges(numbers: Sequence[int]) -> str:
     """Ascending numbers as the options --layer and --head write them, such as 0-2,5."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+    return ",".join(str(a) if a + 1 == b else f"{a}-{b - 1}" for a, b in adjacent(numbers))
+
+
+def adjacent(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Ascending numbers as ranges (start, stop), stop excluded, one for all that have no gap between them."""
+    for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        first, *rest = (number for _, number in run)
+        yield first, first + len(rest) + 1

@@ -18,8 +18,10 @@ _LIST_NUMBER = re.compile(r"\s*\d{1,2}[.)]\s*")
 
 def piece_starts(text: str, cut: str, start: int, end: int) -> list[int]:
     """Where the lines, paragraphs or sentences of text[start:end] begin in `text`, but for the first."""
-    ends = _ENDS[cut].finditer(text, start, end)
-    return [match.end() for match in ends if cut != "sentences" or not _is_abbreviation(text, match.start())]
+    ends = [match.span() for match in _ENDS[cut].finditer(text, start, end)]
+    if cut != "sentences":
+        return [stop for _, stop in ends]
+    return [stop for at, stop in ends if not _ABBREVIATION.search(text, max(0, at - _LONGEST), at + 1)]
 
 
 def first_end(text: str) -> int | None:
@@ -37,7 +39,3 @@ def first_end(text: str) -> int | None:
         if piece.strip() and not _LIST_NUMBER.fullmatch(piece):
             return begins + len(piece.rstrip())
     return None
-
-
-def _is_abbreviation(text: str, at: int) -> bool:
-    return _ABBREVIATION.search(text, max(0, at - _LONGEST), at + 1) is not None

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, namespace, on_cpu, row_dot
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.selection import adjacent
 
 BAND_BYTES = 10 * 2**20  # one band of scores; a product of few rows takes long to begin
 GPU_BYTES = 256 * 2**20  # a GPU wants long kernels, and its memory is its cache
@@ -54,11 +54,11 @@ def plan_of(
     q, k = at_least_float32(q), at_least_float32(k)
     (h, _, _), (g, m, _) = q.shape, k.shape
     on_gpu = not on_cpu(q)
-    tile = tile_of(h, g, m, on_gpu=on_gpu, whole=not in_parts)
+    heads, height = tile_of(h, g, m, on_gpu=on_gpu, whole=not in_parts)
     return Plan(
         rows,
-        tile.heads,
-        min(tile.height, max(1, len(rows))),
+        heads,
+        min(height, max(1, len(rows))),
         keep_scores=want_scores,
         # Asking reads all of q and k, which a few rows take no longer to be walked with.
         finite_scores=not on_gpu and len(rows) > _FEW and _has_finite_scores(q, k, rule),
@@ -68,7 +68,8 @@ def plan_of(
 def plan_of_weights(weights: Array, rows: Sequence[int] | None = None) -> Plan:
     """How to read weights `[h, n, m]` that a model computed itself, as a `Plan`: all heads, some rows at a time."""
     h, n, m = weights.shape
-    return Plan(range(n) if rows is None else rows, h, tile_of(h, h, m).height)
+    _, height = tile_of(h, h, m)
+    return Plan(range(n) if rows is None else rows, h, height)
 
 
 def _has_finite_scores(q: Array, k: Array, rule: Rule) -> bool:
@@ -79,39 +80,20 @@ def _has_finite_scores(q: Array, k: Array, rule: Rule) -> bool:
     return abs(float(rule.scale)) * math.prod(longest) ** 0.5 < _FINITE  # not so of NaN
 
 
-class Tile(NamedTuple):
-    """How many query heads and how many query rows are computed at a time."""
-
-    heads: int
-    height: int
-
-
-def tile_of(h: int, g: int, m: int, *, on_gpu: bool = False, whole: bool = False) -> Tile:
-    """How many heads and rows to compute at a time, for h query heads over g key heads and m keys."""
+def tile_of(h: int, g: int, m: int, *, on_gpu: bool = False, whole: bool = False) -> tuple[int, int]:
+    """How many query heads and query rows to compute at a time, for h query heads over g key heads and m keys."""
     lines = max(192, (GPU_BYTES if on_gpu else BAND_BYTES) // max(1, 4 * m))  # rows of all heads together
     if whole:
-        return Tile(h, max(16, min(128, lines // h // 16 * 16)))
+        return h, max(16, min(128, lines // h // 16 * 16))
     share = h // g
     if lines >= 64 * share:
         heads = min(g, lines // (64 * share)) * share
     else:
         heads = max(x for x in range(1, min(share, lines // 32) + 1) if share % x == 0)
-    return Tile(heads, max(32, min(128, lines // heads // 16 * 16)))
+    return heads, max(32, min(128, lines // heads // 16 * 16))
 
 
 def runs(rows: Sequence[int], height: int) -> Iterator[tuple[int, int]]:
     """Ascending row numbers as ranges (start, stop), stop excluded, without gaps, none of more than `height` rows."""
-    if isinstance(rows, range):
-        yield from ((start, min(start + height, rows.stop)) for start in range(rows.start, rows.stop, height))
-        return
-    start = at = None
-    for row in rows:
-        if start is None or at is None:
-            start = at = row
-        elif row == at + 1 and row - start < height:
-            at = row
-        else:
-            yield start, at + 1
-            start = at = row
-    if start is not None and at is not None:
-        yield start, at + 1
+    for start, stop in [(rows.start, rows.stop)] if isinstance(rows, range) else adjacent(rows):
+        yield from ((first, min(first + height, stop)) for first in range(start, stop, height))

@@ -1,7 +1,6 @@
 """Statistics of rows and outputs by compiled code, where it was built and suits: those of bands, to rounding."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
@@ -9,7 +8,7 @@ import numpy as np
 
 from attn_cli.arrays import Array, at_least_float32, itemsize, namespace, on_cpu, to_numpy
 from attn_cli.kernel.bands.bands import bands
-from attn_cli.kernel.bands.plan import plan_of
+from attn_cli.kernel.bands.plan import plan_of, runs
 from attn_cli.kernel.definition.mask import intervals
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import ColumnSums, RankedKeys, Rows, RowStats, Wanted
@@ -43,10 +42,7 @@ def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
 def compiled_stats(
     q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, output: Array | None = None
 ) -> RowStats | None:
-    """The statistics of q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`; None where compiled code can't.
-
-    output  `[h, n, e]` is filled, if it isn't None
-    """
+    """The statistics of q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, with `output` `[h, n, e]`; None where it can't."""
     return walked(q, k, v, rule, wanted, output) if _knows(wanted) and suits(q, k, v, rule) else None
 
 
@@ -109,7 +105,7 @@ def walked(
         of_rows = {"first": span.first[rows], "last": span.last[rows], "position": position[rows]}
         given, r = of_rows | _given(walk.wanted, rows, m), len(of_rows["first"])
         noted = _allocated(walk, h, r, m)
-        for key_heads in _parts(g, d * _padded(m)):
+        for key_heads in (slice(*part) for part in runs(range(g), max(1, _PANEL_BYTES // (4 * d * _padded(m))))):
             heads = slice(key_heads.start * h // g, key_heads.stop * h // g)
             job = AttentionStruct(n=r, m=m, d=d, e=values.shape[2], scale=rule.scale, task_rows=_TASK_ROWS)
             job.h, job.g = heads.stop - heads.start, key_heads.stop - key_heads.start
@@ -178,12 +174,6 @@ def _added(stats: RowStats, walk: _Walk, noted: dict[str, np.ndarray]) -> RowSta
 
 def _rows_without_gaps(x: np.ndarray) -> np.ndarray:
     return x if x.strides[-1] == x.itemsize and all(step >= 0 for step in x.strides) else np.ascontiguousarray(x)
-
-
-def _parts(g: int, floats: int) -> Iterator[slice]:
-    """Slices of key heads to compute one after the other: each as many as a copy of their keys in 16 MiB allows."""
-    at_once = max(1, _PANEL_BYTES // (4 * floats))
-    return (slice(start, min(start + at_once, g)) for start in range(0, g, at_once))
 
 
 def _padded(m: int) -> int:

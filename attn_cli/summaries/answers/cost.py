@@ -47,11 +47,11 @@ def cost_of(
     n = lengths[-1]
     kinds = ((layer, windowed), (replace(layer, window=None), layers - windowed))
     operations = _operations(kinds, n)
-    tile = tile_of(layer.heads, layer.kv_heads, n)
+    heads_held, height = tile_of(layer.heads, layer.kv_heads, n)
     total = max(sum(operations.values()), 1)
     variants = list(_variants(layer, layers, windowed, n, itemsize))
     of_layer = (layer.heads, layer.kv_heads, layer.d, layer.e, layer.width, layer.rank or None, layer.window)
-    stored, held = (heads * n * _SCORE_BYTES for heads in (layer.heads * layers * n, tile.heads * min(tile.height, n)))
+    stored, held = (heads * n * _SCORE_BYTES for heads in (layer.heads * layers * n, heads_held * min(height, n)))
     sizes = dict(zip(SHAPE.tables["sizes"], (n, layers, windowed, *of_layer, itemsize, stored, held), strict=True))
     parts = ({"part": part, "operations": number, "share": number / total} for part, number in operations.items())
     findings = list(_findings(variants, sizes, lengths, is_longest=is_longest))

@@ -1,10 +1,10 @@
 """A call made from another one: the same attention with other rows and keys."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 from attn_cli.arrays import Array
 from attn_cli.call import Call
+from attn_cli.kernel.bands.plan import runs
 from attn_cli.prompt import Token
 
 _CELLS = 2**22  # of all heads that are put together at a time: 16 MiB
@@ -35,7 +35,4 @@ class DerivedCall(Call):
     def runs(self, rows: Sequence[int] | None) -> Iterator[slice]:
         """Adjacent ones of all rows, or of `rows`, as many as are put together at a time."""
         step = max(1, _CELLS // max(1, self.h * self.m))
-        for _, run in groupby(enumerate(range(self.n) if rows is None else rows), lambda pair: pair[1] - pair[0]):
-            adjacent = [row for _, row in run]
-            for first in range(adjacent[0], adjacent[-1] + 1, step):
-                yield slice(first, min(first + step, adjacent[-1] + 1))
+        return (slice(*run) for run in runs(range(self.n) if rows is None else rows, step))

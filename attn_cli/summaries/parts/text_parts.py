@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token
+from attn_cli.selection import adjacent
 from attn_cli.sentences import piece_starts
 
 CUTS = ("lines", "paragraphs", "sentences", "words")
@@ -192,6 +193,5 @@ def _name_outside(token: Token, prompt: Prompt) -> str:
 
 
 def _places_of(tokens: Sequence[Token]) -> tuple[tuple[int, int], ...]:
-    placed = [(token.start, token.end, token.index) for token in tokens if token.start is not None]
-    runs = (list(run) for _, run in groupby(enumerate(placed), lambda pair: pair[1][2] - pair[0]))
-    return tuple((run[0][1][0], run[-1][1][1] or 0) for run in runs)
+    placed = {token.index: (token.start, token.end or 0) for token in tokens if token.start is not None}
+    return tuple((placed[first][0], placed[stop - 1][1]) for first, stop in adjacent([*placed]))
