@@ -31,13 +31,6 @@ _FIRST = 100  # records of a file among which one must have the field
 _ROWS = 256  # of a batch: as few as costs little, since a row may hold a book
 
 
-class CorpusFile(NamedTuple):
-    """One file of a corpus, "-" for standard input, and its kind, one of KINDS."""
-
-    name: str
-    kind: str
-
-
 class Document(NamedTuple):
     """A text of a corpus, or the `reason` for which its record has none, in words that are the same for all of a kind.
 
@@ -57,39 +50,40 @@ class Document(NamedTuple):
 class Corpus:
     """The documents of several files as one sequence, which can be read many times; of a sample those in `chosen`."""
 
-    files: tuple[CorpusFile, ...]
+    files: tuple[tuple[str, str], ...]  # a name, or "-" for standard input, and one of KINDS
     field: str | None = None  # or column whose text is read; None for "text", or a table's only column
     chosen: np.ndarray | None = None
 
     def documents(self) -> Iterator[Document]:
         """The documents, in order, and records without a text among them."""
         chosen = None if self.chosen is None else {*self.chosen.tolist()}
-        for number, (file, at, raw) in enumerate(self._records()):
+        for number, (file, kind, at, raw) in enumerate(self._records()):
             if chosen is None or number in chosen:
                 try:
-                    text = _text_of(raw, file.kind, self.field)
-                    yield Document(number, file.name, at, text, 0, "" if text.strip() else "empty")
+                    text = _text_of(raw, kind, self.field)
+                    yield Document(number, file, at, text, 0, "" if text.strip() else "empty")
                 except _BadRecordError as error:
-                    yield Document(number, file.name, at, "", 0, *error.args)
+                    yield Document(number, file, at, "", 0, *error.args)
 
-    def _records(self) -> Iterator[tuple[CorpusFile, int, Any]]:
-        for file in self.files:
-            yield from ((file, at, raw) for at, raw in enumerate(_records_of(file, self.field), 1))
+    def _records(self) -> Iterator[tuple[str, str, int, Any]]:
+        for file, kind in self.files:
+            yield from ((file, kind, at, raw) for at, raw in enumerate(_records_of(file, kind, self.field), 1))
 
     def count(self) -> int | None:
         """The number of documents; None where standard input is among the files."""
         if self.chosen is not None:
             return len(self.chosen)
-        return None if any(file.name == "-" for file in self.files) else sum(1 for _ in self._records())
+        return None if any(file == "-" for file, _ in self.files) else sum(1 for _ in self._records())
 
     def fingerprint(self) -> dict[str, Any]:
         """What tells later whether a corpus is the same: its files with a hash each, the field, a sample's numbers."""
         drawn = None if self.chosen is None else [len(self.chosen), hashlib.md5(self.chosen.tobytes()).hexdigest()]
-        files: list[dict[str, Any]] = [{**file._asdict(), "hash": None} for file in self.files]
-        for file in files:
-            if file["name"] != "-":
-                with parse_errors(excerpt(file["name"])), expanded(file["name"]).open("rb") as stream:
-                    file["hash"] = hashlib.file_digest(stream, "blake2b").hexdigest()[:32]
+        files = []
+        for file, kind in self.files:
+            files.append({"name": file, "kind": kind, "hash": None})
+            if file != "-":
+                with parse_errors(excerpt(file)), expanded(file).open("rb") as stream:
+                    files[-1]["hash"] = hashlib.file_digest(stream, "blake2b").hexdigest()[:32]
         return {"files": files, "field": self.field, "sample": drawn}
 
 
@@ -103,8 +97,8 @@ def open_corpus(
 ) -> Corpus:
     """The corpus of files, folders, globs and "-" for standard input; `sample` documents drawn by `seed`, or all."""
     corpus = Corpus(files_of(inputs, kind), field)
-    for file in corpus.files:
-        _check(file, field)
+    for file, of_kind in corpus.files:
+        _check(file, of_kind, field)
     if sample is None:
         return corpus
     total = corpus.count()
@@ -113,19 +107,19 @@ def open_corpus(
     return replace(corpus, chosen=np.random.default_rng(seed).choice(total, min(sample, total), replace=False))
 
 
-def _check(file: CorpusFile, field: str | None) -> None:
+def _check(file: str, kind: str, field: str | None) -> None:
     """Raise InputError for a file whose first records all lack the field, before a model is loaded."""
     lacking = ""
-    for document in () if file.name == "-" else islice(Corpus((file,), field).documents(), _FIRST):
+    for document in () if file == "-" else islice(Corpus(((file, kind),), field).documents(), _FIRST):
         if document.reason in ("", "empty"):
             return
         lacking = lacking or document.detail * (document.reason == "no such field")
     if lacking:
-        raise InputError(f"{excerpt(file.name)} has {excerpt(lacking, 120)}", "--column NAME: the text's")
+        raise InputError(f"{excerpt(file)} has {excerpt(lacking, 120)}", "--column NAME: the text's")
 
 
-def files_of(inputs: Sequence[str], kind: str | None = None) -> tuple[CorpusFile, ...]:
-    """The files of the inputs, in their order; those of a folder or a glob sorted by name."""
+def files_of(inputs: Sequence[str], kind: str | None = None) -> tuple[tuple[str, str], ...]:
+    """The files of the inputs and their kinds, in their order; those of a folder or a glob sorted by name."""
     if kind is not None and kind not in KINDS:
         raise InputError(f"--as {excerpt(kind, 40)}", f"one of {', '.join(KINDS)}")
     if list(inputs).count("-") > 1:
@@ -149,14 +143,14 @@ def _names_of(name: str, kind: str | None) -> list[str]:
     return [str(file) for file in sorted(files)]
 
 
-def _file(name: str, kind: str | None) -> CorpusFile:
+def _file(name: str, kind: str | None) -> tuple[str, str]:
     path = expanded(name)
     if name != "-":
         require_file(path, InputError)
     if kind is None and _suffix(path) == ".json":
         hint = f"--as jsonl if each line is one, else: jq -c '.[]' {excerpt(name)} > X.jsonl"
         raise InputError(f"{excerpt(name)} may be one JSON value, which would be read as a whole", hint)
-    return CorpusFile(name, kind or _SUFFIXES.get(_suffix(path), "lines"))
+    return name, kind or _SUFFIXES.get(_suffix(path), "lines")
 
 
 def _suffix(path: Path) -> str:
@@ -172,19 +166,19 @@ def arrow() -> Any:
     return optional("pyarrow", "scan", "scans need", "ipc", "parquet")
 
 
-def _records_of(file: CorpusFile, field: str | None) -> Iterator[Any]:
+def _records_of(file: str, kind: str, field: str | None) -> Iterator[Any]:
     """The records of a file, unparsed, in order; one that can't be separated is a _BadRecordError."""
-    label, is_table, is_stdin = excerpt(file.name), file.kind in ("parquet", "arrow"), file.name == "-"
+    label, is_table, is_stdin = excerpt(file), kind in ("parquet", "arrow"), file == "-"
     if is_stdin and (is_table or sys.stdin is None or sys.stdin.closed):
-        what = f"{file.kind} can't be read from standard input" if is_table else "standard input is closed"
+        what = f"{kind} can't be read from standard input" if is_table else "standard input is closed"
         raise InputError(what, "give the name of a file")
     with parse_errors(label):
         if is_table:
-            yield from _rows_of_columns(file, field)
+            yield from _rows_of_columns(file, kind, field)
             return
-        packed = None if is_stdin else arrow().input_stream(str(expanded(file.name)), compression="detect")
+        packed = None if is_stdin else arrow().input_stream(str(expanded(file)), compression="detect")
         lines = _lines(sys.stdin.buffer if packed is None else io.BufferedReader(packed, 2**16), label)
-        yield from _separated(lines, _SEPARATORS[file.kind]) if file.kind in _SEPARATORS else lines
+        yield from _separated(lines, _SEPARATORS[kind]) if kind in _SEPARATORS else lines
 
 
 def _lines(stream: Any, label: str) -> Iterator[bytes | _BadRecordError]:
@@ -224,10 +218,10 @@ def _separated(lines: Iterator[Any], separator: str) -> Iterator[dict[str, str] 
             yield _BadRecordError("not CSV", excerpt(str(error)))
 
 
-def _rows_of_columns(file: CorpusFile, field: str | None) -> Iterator[dict[str, Any] | _BadRecordError]:
+def _rows_of_columns(file: str, kind: str, field: str | None) -> Iterator[dict[str, Any] | _BadRecordError]:
     """The rows of a Parquet file, an Arrow file or an Arrow stream; where it is damaged the rest is one bad record."""
-    pa, path = arrow(), str(expanded(file.name))
-    if file.kind == "parquet":
+    pa, path = arrow(), str(expanded(file))
+    if kind == "parquet":
         table = pa.parquet.ParquetFile(path)
         names = table.schema_arrow.names
     else:
@@ -238,7 +232,7 @@ def _rows_of_columns(file: CorpusFile, field: str | None) -> Iterator[dict[str, 
         names = table.schema.names
     columns = [field or "text"] if (field or "text") in names else names
     try:
-        if file.kind == "parquet":
+        if kind == "parquet":
             batches = table.iter_batches(_ROWS, columns=columns)
         else:
             batches = map(table.get_batch, range(table.num_record_batches)) if hasattr(table, "get_batch") else table

@@ -115,7 +115,7 @@ def test_pipes_and_devices_in_a_folder_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a text\n")
     os.mkfifo(tmp_path / "b.txt")
     (tmp_path / "c.txt").symlink_to(os.devnull)
-    assert [Path(file.name).name for file in files_of([str(tmp_path)])] == ["a.txt"]
+    assert [Path(name).name for name, _ in files_of([str(tmp_path)])] == ["a.txt"]
 
 
 def test_standard_input_is_lines_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
