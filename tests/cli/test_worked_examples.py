@@ -266,12 +266,10 @@ def test_decoding_is_causal_attention(problem: Problem) -> None:
     if hasattr(problem.rule.mask, "cells"):
         rule = Rule(rule.scale, rule.softcap, bias, causal(m - n), rule.sink, rule.softmax)
     whole = attend(q, problem.k, problem.v, rule)
-    for found, cache in decode(q, (problem.k, problem.v), Operands, rule):
-        assert cache.length == found.reused + 1 == found.row + 1 + m - n
-        np.testing.assert_allclose(found.output[:, 0], whole.output[:, found.row], rtol=1e-11, atol=1e-12)
-        np.testing.assert_allclose(
-            found.weights[:, 0], whole.weights[:, found.row, : cache.length], rtol=1e-11, atol=1e-12
-        )
+    for row, found, cache in decode(q, (problem.k, problem.v), Operands, rule):
+        assert cache.length == row + 1 + m - n
+        np.testing.assert_allclose(found.output[:, 0], whole.output[:, row], rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(found.weights[:, 0], whole.weights[:, row, : cache.length], rtol=1e-11, atol=1e-12)
 
 
 FORMS = {

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from attn_cli.arrays import Array, namespace
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LimitError
-from attn_cli.kernel.definition.dense import attend
+from attn_cli.kernel.definition.dense import Attention, attend
 from attn_cli.kernel.definition.latent import Latent, Operands
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.lessons.cost import LayerSizes
@@ -29,15 +29,6 @@ SHAPE = Shape(
     },
     screen={"steps": ("query_token", "reused", "cached_numbers", *_WORK)},
 )
-
-
-class DecodingStep(NamedTuple):
-    """One step of decoding with a KV cache of t tokens, `reused` of them from before; weights `[h, 1, t]`."""
-
-    row: int
-    reused: int
-    weights: Array
-    output: Array
 
 
 class DecodingCache:
@@ -68,8 +59,8 @@ class DecodingCache:
 
 def decode(
     q: Array, tokens: tuple[Array, ...], read: Callable[..., Operands], rule: Rule
-) -> Iterator[tuple[DecodingStep, DecodingCache]]:
-    """A causal attention decoded row by row from a KV cache: each step, and the cache after it.
+) -> Iterator[tuple[int, Attention, DecodingCache]]:
+    """A causal attention decoded row by row from a KV cache: the row, its attention, and the cache after it.
 
     q       `[h, n, d]`; the last query belongs to the last token, so m - n tokens are cached before the first
     tokens  the arrays `[..., m, numbers]` that the cache takes: k and v, or latents
@@ -81,11 +72,9 @@ def decode(
     if past:
         cache.add(tuple(x[..., :past, :] for x in tokens))
     for row in range(n):
-        reused = cache.length
-        cache.add(tuple(x[..., reused : reused + 1, :] for x in tokens))
+        cache.add(tuple(x[..., past + row : past + row + 1, :] for x in tokens))
         operands = read(q[..., row : row + 1, :], *cache.rows())
-        attention = attend(*operands, rule.of_rows(row, row + 1, cache.length))
-        yield DecodingStep(row, reused, attention.weights, attention.output), cache
+        yield row, attend(*operands, rule.of_rows(row, row + 1, cache.length)), cache
 
 
 class WalkDecoding:
@@ -115,11 +104,11 @@ class WalkDecoding:
             whole[:, band.start : band.stop] = band.output
         weights, output = np.zeros((call.h, call.n, call.m)), np.zeros_like(whole)
         tokens, expand = _cache(call)
-        for step, cache in decode(call.q, tokens, expand, call.rule):
-            row, length = step.row, cache.length
-            weights[:, row, :length], output[:, row] = step.weights[:, 0], step.output[:, 0]
+        for row, attention, cache in decode(call.q, tokens, expand, call.rule):
+            length = cache.length
+            weights[:, row, :length], output[:, row] = attention.weights[:, 0], attention.output[:, 0]
             named = {"entry": entry, "query": row, "query_token": call.queries[row].text}
-            counts = {"new": 1, "reused": step.reused, "cached_numbers": cache.numbers}
+            counts = {"new": 1, "reused": length - 1, "cached_numbers": cache.numbers}
             work = zip(_WORK, (self.layer.step(length), self.layer.whole(length)), strict=True)
             self.steps.append(named | counts | dict(work))
         run = {"entry": entry, "difference": float(np.abs(output - whole).max(initial=0.0))}
