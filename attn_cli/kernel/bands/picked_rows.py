@@ -1,7 +1,6 @@
 """Picked query rows: which rows of a band a reducer keeps, and where it stores them."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -11,13 +10,6 @@ RowIndex = slice | list[int]
 """An index of rows of an array; a slice where they are adjacent."""
 
 
-class Fit(NamedTuple):
-    """Where picked rows are among a band's (`inside`), and in an array of them alone (`kept`)."""
-
-    inside: RowIndex
-    kept: slice
-
-
 class RowPlaces:
     """The places of some ascending query rows, None for all n, in an array that stores these alone."""
 
@@ -25,13 +17,11 @@ class RowPlaces:
         self.rows = None if rows is None else np.array(rows, dtype=np.int64)
         self.count = n if self.rows is None else len(self.rows)
 
-    def of(self, band: Band) -> Fit | None:
-        """The picked rows of `band`, as indices into its rows and into the array of all picked rows; None for none."""
+    def of(self, band: Band) -> tuple[RowIndex, slice]:
+        """The picked rows of `band`, as indices into its rows, [] for none, and into the array of all picked rows."""
         if self.rows is None:
-            return Fit(slice(0, band.stop - band.start), slice(band.start, band.stop))
+            return slice(0, band.stop - band.start), slice(band.start, band.stop)
         first, last = np.searchsorted(self.rows, (band.start, band.stop)).tolist()
         inside = (self.rows[first:last] - band.start).tolist()
-        if not inside:
-            return None
-        are_adjacent = inside[-1] - inside[0] == len(inside) - 1
-        return Fit(slice(inside[0], inside[-1] + 1) if are_adjacent else inside, slice(first, last))
+        are_adjacent = inside and inside[-1] - inside[0] == len(inside) - 1
+        return slice(inside[0], inside[-1] + 1) if are_adjacent else inside, slice(first, last)

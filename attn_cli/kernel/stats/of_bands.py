@@ -90,26 +90,26 @@ class BandStats:
         sums: list[SummedColumns | PooledBlocks] = [*self.columns.values(), *self.pools.values()]
         for of_all in sums:
             of_all.add(band)
-        fit = self.places.of(band)
-        if fit is None:
+        inside, kept = self.places.of(band)
+        if not inside:
             return
         if self.wanted.moments:
-            self.moments.add(band, fit.inside, fit.kept)
+            self.moments.add(band, inside, kept)
         if self.wanted.key_sets:
-            self.keys.add(band, fit.inside, fit.kept)
+            self.keys.add(band, inside, kept)
         if self.output is not None:
-            self.output[band.heads, fit.kept] = band.output[:, fit.inside]
+            self.output[band.heads, kept] = band.output[:, inside]
         for out, vector in zip(self.vectors, self.wanted.vectors, strict=True):
             part = from_numpy(vector[band.first : band.last], band.weights)
-            out[band.heads, fit.kept] = band.weights[:, fit.inside] @ part
+            out[band.heads, kept] = band.weights[:, inside] @ part
         if self.wanted.seen:
-            some = to_numpy(namespace(band.weights).any(band.weights[:, fit.inside] > 0, axis=0))  # [b, c]
-            first, last = (x[fit.kept] for x in self.seen)
+            some = to_numpy(namespace(band.weights).any(band.weights[:, inside] > 0, axis=0))  # [b, c]
+            first, last = (x[kept] for x in self.seen)
             live, end = some.any(axis=1), band.last - some[:, ::-1].argmax(axis=1)
-            self.seen[0][fit.kept] = np.minimum(first, np.where(live, band.first + some.argmax(axis=1), first))
-            self.seen[1][fit.kept] = np.maximum(last, np.where(live, end, last))
+            self.seen[0][kept] = np.minimum(first, np.where(live, band.first + some.argmax(axis=1), first))
+            self.seen[1][kept] = np.maximum(last, np.where(live, end, last))
         for ranking in self.tops.values():
-            ranking.add(band, fit.inside, fit.kept)
+            ranking.add(band, inside, kept)
 
     def result(self) -> RowStats:
         """The wanted statistics of all rows that were added, in NumPy; None for statistics that weren't wanted."""

@@ -34,10 +34,10 @@ class SummedColumns:
 
     def add(self, band: Band) -> None:
         """Add the weights of a band (some adjacent rows), of its wanted rows alone, to the sum of each key."""
-        fit = self.places.of(band)
-        if fit is None:
+        inside, _ = self.places.of(band)
+        if not inside:
             return
-        cells = band.measured(self.wanted.by, together=self.wanted.mean_heads)[:, fit.inside]  # [h, b, c]
+        cells = band.measured(self.wanted.by, together=self.wanted.mean_heads)[:, inside]  # [h, b, c]
         ones = zeros((cells.shape[0], 1, cells.shape[1]), cells) + 1
         heads = slice(None) if self.wanted.mean_heads else band.heads
         self.sums[heads, band.first : band.last] += (ones @ cells)[:, 0, :]
@@ -61,14 +61,14 @@ class PooledBlocks:
 
     def add(self, band: Band) -> None:
         """Take the wanted ones of a band's adjacent rows into blocks of rows x keys: rows are folded before keys."""
-        pool, fit = self.pool, self.places.of(band)
-        if fit is None:
+        pool, (inside, rows) = self.pool, self.places.of(band)
+        if not inside:
             return
-        cells, first = self._kept_columns(self._cells(band)[:, fit.inside, :], band)
+        cells, first = self._kept_columns(self._cells(band)[:, inside, :], band)
         if pool.lowest:
             cells = to_numpy(cells)
             cells = np.where(np.isneginf(cells), cells, -cells)
-        row = fit.kept.start
+        row = rows.start
         kept = self.kept[slice(None) if pool.mean_heads else band.heads]
         blocks = folded(to_numpy(folded(cells, -2, row, pool.rows)), -1, first, pool.keys)
         top, left = row // pool.rows, first // pool.keys

@@ -31,7 +31,8 @@ def _places(rows: Array, count: int) -> np.ndarray:
     size = _group_size(c, count)
     groups = c // size
     across = size * groups
-    maxima = _group_maxima(rows[:, :across], size)
+    xp = namespace(rows)
+    maxima = xp.max(xp.reshape(rows[:, :across], (r, size, groups)), axis=1)
     leading = _places(maxima, min(count + 1, groups))
     keys = (leading[:, :count, None] + np.arange(0, across, groups)).reshape(r, -1)
     if across < c:
@@ -47,11 +48,6 @@ def _places(rows: Array, count: int) -> np.ndarray:
 
 def _entries(cells: np.ndarray, keys: np.ndarray) -> np.ndarray:
     return cells.reshape(-1)[keys + np.arange(0, cells.size, cells.shape[1])[:, None]]
-
-
-def _group_maxima(rows: Array, size: int) -> Array:
-    xp = namespace(rows)
-    return xp.max(xp.reshape(rows, (rows.shape[0], size, -1)), axis=1)
 
 
 def _group_size(c: int, count: int) -> int:
