@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial, partialmethod
@@ -16,7 +16,6 @@ from rich.segment import Segment
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding
-from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.containers import Horizontal
 from textual.geometry import Region as Area
 from textual.screen import Screen
@@ -105,28 +104,6 @@ class Entry(TextArea):
         event.text = "".join(character for character in pasted if character == "\n" or character.isprintable())
 
 
-class Keys(Provider):
-    """The commands of a pane with their keys, to be searched and run."""
-
-    async def discover(self) -> Hits:
-        """All of them."""
-        for words, run in self._listed():
-            yield DiscoveryHit(words, run)
-
-    async def search(self, query: str) -> Hits:
-        """Those whose words are like `query`."""
-        matcher = self.matcher(query)
-        for words, run in self._listed():
-            if score := matcher.match(words):
-                yield Hit(score, matcher.highlight(words), run)
-
-    def _listed(self) -> Iterator[tuple[str, Callable[[], None]]]:
-        assert isinstance(self.app, Explorer)
-        for command in COMMANDS:
-            if command.shown and self.app.view.pane in command.panes:
-                yield f"{command.shown:14} {command.meaning}", partial(self.app.do, command)
-
-
 class BareScreen(Screen[None], inherit_bindings=False):
     """A screen whose keys are the explorer's own."""
 
@@ -173,7 +150,6 @@ class Explorer(App[int], inherit_bindings=False):
 
     ALLOW_SELECT = False
     AUTO_FOCUS = ""
-    COMMANDS: ClassVar[set[Any]] = {Keys}
     COMMAND_PALETTE_BINDING = "question_mark"
     BINDINGS: ClassVar[list[Any]] = [
         Binding("question_mark", "command_palette", "keys", show=False, key_display="?"),
@@ -336,6 +312,11 @@ class Explorer(App[int], inherit_bindings=False):
     def action_command(self, number: int) -> None:
         """Do a command for its key."""
         self.do(COMMANDS[number])
+
+    def action_command_palette(self) -> None:
+        """List the commands of the pane with their keys, to be searched and run."""
+        here = (each for each in COMMANDS if each.shown and self.view.pane in each.panes)
+        self.search_commands([(f"{each.shown:14} {each.meaning}", partial(self.do, each)) for each in here])
 
     def on_key(self, event: events.Key) -> None:
         """Say why a key does nothing."""

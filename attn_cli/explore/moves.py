@@ -15,7 +15,7 @@ FAR = 10  # steps of a capital letter
 
 def _moved(down: int, across: int, scene: Scene, view: Viewpoint) -> Viewpoint:
     if view.pane == "heads":
-        return _head_moved(scene, view, down, across)
+        return replace(view, at=view.at + across, head=max(view.head + down, 0))
     if view.pane == "text":
         return _token_moved(scene, view, down, across)
     form = scene.form(view)
@@ -27,10 +27,6 @@ def _moved(down: int, across: int, scene: Scene, view: Viewpoint) -> Viewpoint:
 
 def _stepped(place: int, steps: int, block: int, total: int) -> int:
     return place if steps == 0 else min(max(place // block + steps, 0), (total - 1) // block) * block
-
-
-def _head_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewpoint:
-    return replace(view, at=view.at + across, head=max(view.head + down, 0))
 
 
 def _token_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewpoint:
