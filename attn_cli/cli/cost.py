@@ -3,10 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from attn_cli.cli.kit.options.command import OutputOptions, about_of, shows_report
+from attn_cli.cli.kit.options.command import OutputOptions, shows_report
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import InputError
 from attn_cli.kernel.lessons.cost import LayerSizes
+from attn_cli.sources import about_of
 from attn_cli.sources.numbers import numbers_in
 from attn_cli.sources.sizes import Sizes, read_sizes
 from attn_cli.summaries.answers.cost import cost_of

@@ -10,6 +10,7 @@ from attn_cli.call import Place, Visit
 from attn_cli.errors import InputError
 from attn_cli.prompt import Prompt, Token, numbered_tokens
 from attn_cli.selection import Selection
+from attn_cli.sources import about_of
 from attn_cli.sources.matrices.operands import Operands, operands_of
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.rules import RuleOf, rule_of
@@ -101,7 +102,7 @@ def open_matrices(options: MatrixOptions) -> Matrices:
     dtype = np.result_type(operands.q.dtype, np.float32)
     rule, notes = rule_of(options, ScoreShape(operands.lead, h, n, m, operands.head_size, dtype))
     words = operands.words
-    about = {"model": "matrices", "type": "matrices"} if words is None else {"model": words.table, "type": "table"}
+    name_and_type = ("matrices", "matrices") if words is None else (words.table, "table")
     fields = vars(operands) | {
         "made": replace(operands.made, stand_ins=_stand_ins(options)),
         "notes": (*operands.notes, *notes),
@@ -110,7 +111,7 @@ def open_matrices(options: MatrixOptions) -> Matrices:
         **fields,
         rule=rule,
         labels=() if options.labels is None else _labels(options.labels, m),
-        about=about | {"revision": None, "dtype": str(operands.q.dtype), "device": "cpu"},
+        about=about_of(*name_and_type, str(operands.q.dtype), "cpu"),
     )
     if matrices.made.projection is not None:
         width = h * matrices.e

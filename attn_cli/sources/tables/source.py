@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from attn_cli.model.blocks import Arrive, Block, BlockVectors
 from attn_cli.model.source import LONGEST_REPEAT, repeat_lengths
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
+from attn_cli.sources import about_of
 from attn_cli.sources.files.paths import expanded
 from attn_cli.sources.numbers import require_finite_scores
 from attn_cli.sources.tables import Vectors
@@ -135,13 +136,8 @@ class TableSource:
                 numbers = f"the vectors of {table.name} have {table.width} numbers"
                 raise InputError(f"{model}: w{name} has shape {w.shape}, and {numbers}", "learn again: attn learn -o")
         self.own_file = not self.table_name.startswith("toy:")
-        self.about: dict[str, Any] = {
-            "model": model or f"toy:{table.name}",
-            "type": "table",
-            "revision": None,
-            "dtype": str(np.promote_types(table.dtype, np.float32)),
-            "device": "cpu",
-        }
+        dtype = np.promote_types(table.dtype, np.float32)
+        self.about = about_of(model or f"toy:{table.name}", "table", str(dtype), "cpu")
 
     def read(self, texts: Sequence[str], pair: str | None = None) -> list[Prompt]:
         """The texts as words of the table; a word that it lacks is left out and named in a warning."""

@@ -87,11 +87,6 @@ class OutputOptions:
             print_notes([f"wrote {excerpt(self.output)}, {size}{view.holds}"], quiet=self.quiet)
 
 
-def about_of(model: str, type: str, dtype: str = "none", device: str = "none") -> dict[str, str | None]:
-    """What a report says of its source, where that is no model."""
-    return {"model": model, "type": type, "revision": None, "dtype": dtype, "device": device}
-
-
 def shows_report(command: Callable[..., Report]) -> Callable[..., ExitCode]:
     """Decorator: shows the one report that a command returns, in the view that its options open, after its notes."""
 
