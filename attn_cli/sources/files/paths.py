@@ -4,6 +4,7 @@ import difflib
 import json
 import os
 import stat
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -129,6 +130,19 @@ def read_json(path: Path, label: str, error_type: type[AttnError], hint: str) ->
         if path.suffix == ".jsonl":
             return [json.loads(line, parse_int=_whole_number) for line in text.split("\n") if line.strip()]
         return json.loads(text, parse_int=_whole_number)
+
+
+def nested(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """A JSON value, what it holds, and the names in it, in their order, each with its place: `place.name[0]`."""
+    waiting = [(place, value)]
+    while waiting:  # by hand: files may be nested deeper than Python's stack
+        place, each = waiting.pop()
+        yield place, each
+        if isinstance(each, list):
+            waiting += [(f"{place}[{at}]", item) for at, item in enumerate(each)][::-1]
+        elif isinstance(each, dict):
+            pairs = [((f"{place} name", name), (f"{place}.{name}", item)) for name, item in each.items()]
+            waiting += [entry for pair in pairs for entry in pair][::-1]
 
 
 def _whole_number(digits: str) -> int:

@@ -74,7 +74,7 @@ class CheckedNumbers:
         if self.own_tolerance is None and any(bad.any() for bad in self._beyond(allowed).values()):
             for name, precision in self.precisions.items():
                 if precision is not PRECISIONS["float64"]:
-                    errors = np.abs(self.rounded(precision)[name] - self.right[name]) / self.sizes[name]
+                    errors = np.abs(self._attended(precision)[0][name] - self.right[name]) / self.sizes[name]
                     allowed[name] = np.maximum(allowed[name], _ROUNDED * errors.max(axis=-1, keepdims=True))
         return allowed
 
@@ -130,10 +130,6 @@ class CheckedNumbers:
         if "output" in self.user:
             made = {"output": self.in_user_layout(output), **made}
         return made, self.in_user_layout(np.maximum(squares, output**2), power=2)
-
-    def rounded(self, precision: Precision) -> Arrays:
-        """The definition's numbers, with q, k, v, scores and weights rounded to a precision."""
-        return self._attended(precision)[0]
 
     def in_user_layout(self, output: np.ndarray, power: int = 1) -> np.ndarray:
         """An output `[h, n, e]` as the user's is: times U_V, heads joined, times W_O; `power` 2 for squares."""

@@ -1,7 +1,7 @@
 """The options that say what is read: a text, a file, an image, audio, or a message of a chat."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +11,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.shell.signature import argument
 from attn_cli.errors import InputError
 from attn_cli.sources import Reading
-from attn_cli.sources.files.paths import expanded, leads_somewhere, read_json
+from attn_cli.sources.files.paths import expanded, leads_somewhere, nested, read_json
 from attn_cli.text import excerpt
 
 if TYPE_CHECKING:
@@ -151,7 +151,12 @@ def _content(message: Mapping[str, Any]) -> tuple[str, ...]:
 def _calls(message: Mapping[str, Any]) -> tuple[str, ...]:
     calls = message.get("tool_calls") or ()
     functions = [call.get("function") or call for call in calls if isinstance(call, dict)]
-    return tuple(words for each in functions for _, words in _strings([each.get("name"), each.get("arguments")]))
+    return tuple(
+        words
+        for each in functions
+        for _, words in nested([each.get("name"), each.get("arguments")], "")
+        if isinstance(words, str)
+    )
 
 
 def _json_of(file: str, hint: str) -> Any:
@@ -159,21 +164,9 @@ def _json_of(file: str, hint: str) -> Any:
 
 
 def _check_halves(value: Any, source: str, of: str = "") -> None:
-    for place, words in _strings(value):
-        lone = next((at for at, letter in enumerate(words) if "\ud800" <= letter <= "\udfff"), None)
+    for place, words in nested(value, ""):
+        letters = words if isinstance(words, str) else ""
+        lone = next((at for at, letter in enumerate(letters) if "\ud800" <= letter <= "\udfff"), None)
         if lone is not None:
             line = f"{source}: {place.lstrip('.') or 'the text'}{of} has half of a surrogate pair at character {lone}"
             raise InputError(line, "write the character itself, or both halves: \\ud83d\\ude00")
-
-
-def _strings(value: Any) -> Iterator[tuple[str, str]]:
-    waiting = [("", value)]
-    while waiting:  # by hand: files may be nested deeper than Python's stack
-        place, each = waiting.pop()
-        if isinstance(each, str):
-            yield place, each
-        elif isinstance(each, list):
-            waiting += [(f"{place}[{at}]", item) for at, item in enumerate(each)][::-1]
-        elif isinstance(each, dict):
-            pairs = [((f"{place} name", name), (f"{place}.{name}", item)) for name, item in each.items()]
-            waiting += [entry for pair in pairs for entry in pair][::-1]

@@ -108,18 +108,14 @@ def fused(model: PreTrainedModel) -> Iterator[None]:
 
 @contextmanager
 def _names_kept(model: nn.Module) -> Iterator[list[PreTrainedConfig]]:
-    configs = _configs(model)
+    each = (getattr(module, "config", None) for module in model.modules())
+    configs = list({id(config): config for config in each if isinstance(config, PreTrainedConfig)}.values())
     before = [attention_name(config) for config in configs]
     try:
         yield configs
     finally:
         for config, old in zip(configs, before, strict=True):
             set_attention_name(config, old)
-
-
-def _configs(model: nn.Module) -> list[PreTrainedConfig]:
-    configs = (getattr(module, "config", None) for module in model.modules())
-    return list({id(config): config for config in configs if isinstance(config, PreTrainedConfig)}.values())
 
 
 def compute(attend: ObservedAttention, call: RegistryCall) -> tuple[torch.Tensor, torch.Tensor | None]:

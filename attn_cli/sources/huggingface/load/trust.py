@@ -4,7 +4,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from attn_cli.errors import LoadError
-from attn_cli.sources.files.paths import PathKind, kind_of_path, read_json
+from attn_cli.sources.files.paths import PathKind, kind_of_path, nested, read_json
 from attn_cli.text import excerpt
 
 _TYPE = "model_type"  # a string wherever a configuration has it
@@ -14,7 +14,9 @@ _SAFE_ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "f
 
 def check_configuration(path: Path, name: str, *, trusts_code: bool) -> None:
     """Raise LoadError for a config.json that can't be read, or asks for code or an attention kernel from elsewhere."""
-    for place, part in _objects(document_of(path, name), "config.json"):
+    for place, part in nested(document_of(path, name), "config.json"):
+        if not isinstance(part, dict):
+            continue
         if not isinstance(part.get(_TYPE, ""), str):
             raise LoadError(f"{name}: {_TYPE} is not a word ({place})", "is it the right file?")
         if "auto_map" in part and not trusts_code:
@@ -25,18 +27,6 @@ def check_configuration(path: Path, name: str, *, trusts_code: bool) -> None:
             if not (kernel is None or kernel in _SAFE_ATTENTION):
                 line = f"{name} asks for the attention kernel {kernel!r} ({place}: {key}) and was refused"
                 raise LoadError(line, "remove the key from config.json: attn brings its own attention")
-
-
-def _objects(value: Any, place: str) -> list[tuple[str, dict[str, Any]]]:
-    objects, open_values = [], [(place, value)]
-    while open_values:
-        place, value = open_values.pop()
-        if isinstance(value, dict):
-            objects.append((place, value))
-            open_values += [(f"{place}.{key}", x) for key, x in reversed(value.items())]
-        elif isinstance(value, list):
-            open_values += [(f"{place}[{i}]", x) for i, x in reversed([*enumerate(value)])]
-    return objects
 
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack")
