@@ -115,12 +115,10 @@ def by_stream(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
     return streams
 
 
-def families(
-    summaries: Sequence[Summary], but: Sequence[StandOut] = (), *, listed: bool = False
-) -> list[dict[str, Any]]:
-    """Rows of a table: heads `but` some counted by kind, six by name, others in more rows if `listed`."""
+def families(summaries: Sequence[Summary], *, listed: bool = False) -> list[dict[str, Any]]:
+    """Rows of a table: heads counted by kind, six by name, others in more rows if `listed`."""
     rows = list[dict[str, Any]]()
-    for stream, perhaps, kind, heads in _groups(summaries, but):
+    for stream, perhaps, kind, heads in _groups(summaries):
         names = ["  ".join(name for _, name in heads[at : at + _NAMED]) for at in range(0, len(heads), _NAMED)]
         row = {"family": stream + "perhaps " * perhaps + _WORDS.get(kind, kind.words), "heads": len(heads)}
         row |= {"weight": None, "strongest": ""} if kind is NO_KIND else {"weight": heads[0][0], "strongest": names[0]}

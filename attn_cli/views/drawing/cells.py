@@ -58,25 +58,17 @@ def packed(parts: Sequence[str], width: int, between: str = " · ") -> list[str]
     for part in parts:
         if lines and cell_len(lines[-1]) + cell_len(between) + cell_len(part) <= width:
             lines[-1] += between + part
+        elif cell_len(part) <= width:
+            lines.append(part)
         else:
-            lines += [part] if cell_len(part) <= width else _broken(part, width)
+            words = part.split(" ")
+            lines += packed(words, width, " ") if len(words) > 1 else [fit(part, width)]
     return lines
 
 
 def packed_text(parts: Sequence[str], screen: Screen, style: Style = PLAIN, between: str = " · ") -> Text:
     """Parts joined by `between` into as few lines of the screen's width as it takes, in one style."""
     return Text("\n".join(packed(parts, screen.width, between)), style)
-
-
-def _broken(text: str, width: int) -> list[str]:
-    """A text of one line in lines of at most `width` cells, broken between words; a word that is longer is cut."""
-    lines: list[str] = []
-    for word in text.split(" "):
-        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= width:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word if cell_len(word) <= width else fit(word, width))
-    return lines
 
 
 def joined(line: Iterable[Segment]) -> Iterator[Segment]:

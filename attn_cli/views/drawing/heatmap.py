@@ -271,13 +271,12 @@ class HeatMap:
         middles = [(at + 0.5) / 5 for at in range(5)]
         if self._cell[1]:
             return [Segment("  ", background(level, self._ramp, depth)) for level in middles]
-        if not self._ramp.diverging:
-            shades = self._lowest + SHADES[1:]
-            return [
-                Segment(mark, foreground(level, self._ramp, depth)) for mark, level in zip(shades, middles, strict=True)
-            ]
-        marks = NEGATIVE_SHADES[:0:-1] + SHADES
-        return [Segment(mark, foreground(at / (len(marks) - 1), self._ramp, depth)) for at, mark in enumerate(marks)]
+        marks = self._lowest + SHADES[1:]
+        if self._ramp.diverging:
+            marks = NEGATIVE_SHADES[:0:-1] + SHADES
+            middles = [at / (len(marks) - 1) for at in range(len(marks))]
+        pairs = zip(marks, middles, strict=True)
+        return [Segment(mark, foreground(level, self._ramp, depth)) for mark, level in pairs]
 
     def _hint(self) -> list[list[Segment]]:
         """A line that names the coloured columns, where a column has no colour; none where all have one."""

@@ -186,16 +186,14 @@ def _stacked(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
         if len(items) == len(summaries) and len({values.shape for _, values in items}) == 1:
             arrays[name] = np.stack([values for _, values in items])
             continue
-        groups: dict[tuple[str, tuple[int, ...]], list[np.ndarray]] = {}
-        names: dict[tuple[str, tuple[int, ...]], str] = {}
+        groups: dict[tuple[str, tuple[int, ...]], list[tuple[int, np.ndarray]]] = {}
         for summary, values in items:
-            module = _layer_name(summary, summaries)
-            key = (module, values.shape)
-            is_taken = any(other == module for other, _ in groups) and key not in groups
-            names.setdefault(key, f"{module}.call{summary.place.call}" if is_taken else module)
-            groups.setdefault(key, []).append(values)
-        for key, several in groups.items():
-            arrays[f"{names[key]}.{name}"] = several[0] if len(several) == 1 else np.stack(several)
+            key = _layer_name(summary, summaries), values.shape
+            groups.setdefault(key, []).append((summary.place.call, values))
+        for (module, _), several in groups.items():
+            call, values = several[0]
+            lead = f"{module}.call{call}" if f"{module}.{name}" in arrays else module
+            arrays[f"{lead}.{name}"] = values if len(several) == 1 else np.stack([each for _, each in several])
     return arrays
 
 

@@ -37,11 +37,9 @@ class ParquetView(View):
         table = self.arrow.table({})
         if self.tables:
             table = self.arrow.concat_tables(self.tables, promote_options="permissive")
-            schema = table.schema
-            for at, field in enumerate(schema):
-                if self.arrow.types.is_null(field.type):
-                    schema = schema.set(at, field.with_type(self.arrow.float64()))
-            table = table.cast(schema)
+            is_null, number = self.arrow.types.is_null, self.arrow.float64()
+            fields = [field.with_type(number) if is_null(field.type) else field for field in table.schema]
+            table = table.cast(self.arrow.schema(fields))
         self.arrow.parquet.write_table(table, file, compression="zstd")
         self.sink.write(file.getbuffer())
 
