@@ -31,7 +31,6 @@ from transformers.utils import logging as transformers_logging
 
 from attn_cli import kept
 from attn_cli.errors import InputError, LimitError, LoadError, optional, reason
-from attn_cli.sources import about_of
 from attn_cli.sources.huggingface.anatomy.devices import device_of, device_of_module, dtype_of, dtype_of_module
 from attn_cli.sources.huggingface.anatomy.module_places import ModulePlaces
 from attn_cli.sources.huggingface.compat import read_once
@@ -123,9 +122,12 @@ class LoadedModel:
 
 def about_model(model: nn.Module, *, name: str, model_type: str = "", revision: str | None = None) -> dict[str, Any]:
     """The fields on a model in headers and JSON: "model" (its name), "type", "revision", "dtype" and "device"."""
-    dtype = str(dtype_of_module(model)).removeprefix("torch.")
-    return about_of(name, model_type or type(model).__name__, dtype, str(device_of_module(model))) | {
-        "revision": revision
+    return {
+        "model": name,
+        "type": model_type or type(model).__name__,
+        "revision": revision,
+        "dtype": str(dtype_of_module(model)).removeprefix("torch."),
+        "device": str(device_of_module(model)),
     }
 
 
