@@ -9,7 +9,7 @@ from attn_cli.cli.kit.run.texts import whole_texts
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.cli.kit.stderr import StatusLine, print_notes
 from attn_cli.errors import ExitCode, InputError
-from attn_cli.summaries.answers.compare import comparison_of, journeys_of
+from attn_cli.summaries.answers.compare import common_word, comparison_of, journeys_of
 from attn_cli.summaries.report import Report
 
 
@@ -37,10 +37,11 @@ def compare(
     if len(texts) < 2:
         raise InputError("one text, to compare with which?", 'attn compare "river bank" "bank loan"')
     contents = whole_texts(texts)
+    word = word or [common_word(contents)]  # before the model is loaded
     source = options.source()
     prompts = [source.read([text])[0] for text in contents]
     with StatusLine("running the model", quiet=options.quiet):
-        journeys, warnings = journeys_of(source, prompts, word or [], options.selection)
+        journeys, warnings = journeys_of(source, prompts, word, options.selection)
     with options.view() as view:
         for number, (first, second) in enumerate(combinations(journeys, 2)):
             notes, both = () if number else warnings, (first.prompt, second.prompt)

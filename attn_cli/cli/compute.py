@@ -23,6 +23,7 @@ from attn_cli.sources.matrices.expected import read_expected
 from attn_cli.sources.matrices.options import MatrixOptions, latent_options, position_options, projection_options
 from attn_cli.sources.matrices.rules import MASK_HELP, MASKS
 from attn_cli.sources.memory import check_memory
+from attn_cli.summaries.answer import Answer
 from attn_cli.summaries.answers.check import OutputChecks
 from attn_cli.summaries.answers.compute import computation
 from attn_cli.summaries.answers.decode import WalkDecoding
@@ -116,14 +117,14 @@ def compute(
     decode: bool = option("--decode", "Decode causally, row by row from a KV cache, and count what it saves."),
     expect: list[str] | None = option(
         "--expect FILE|weights=FILE",
-        "Check this output, or these weights. Exit code 1 if they are off. May be repeated.",
+        "Check this output, or these weights, beside --steps too. Exit code 1 if they are off. May be repeated.",
     ),
     tol: float | None = option("--tol NUMBER", "Allow errors up to this, relative to a number's size.", min=0.0),
     output: OutputOptions,
 ) -> ExitCode:
     """Compute attention from scratch on your own matrices or words.
 
-    Scaled dot-product attention and its variants. Prints scores, weights and output. -o out.npz saves them.
+    Scaled dot-product attention and its variants. Prints weights, output and scores. -o out.npz saves them.
 
     \b
     Examples:
@@ -137,7 +138,7 @@ def compute(
     """
     choices = {"--steps": steps, "--decode": decode, "--expect": bool(expect)}
     answers = [name for name, is_on in choices.items() if is_on]
-    if len(answers) > 1:
+    if len(answers) > 1 and answers != ["--steps", "--expect"]:
         raise InputError(f"{' and '.join(answers)} at once", "one at a time")
     given = (("--token", token, "--steps"), ("--digits", digits, "--steps"), ("--tol", tol, "--expect"))
     for name, value, needs in given:
@@ -148,15 +149,16 @@ def compute(
         problems = problem.alone()
         for number, each in enumerate(problems):
             matrices = open_matrices(each.options(decodes=decode, precise=bool(expect)))
+            if expect:
+                report, checked = _check_report(matrices, expect, tol)
+                verdicts += checked["verdicts"]
             if steps:
-                report = _steps_report(matrices, token, digits or 3)
+                report = _steps_report(matrices, token, digits or 3, checked.findings if expect else ())
             elif decode:
                 decoding = WalkDecoding()
                 report = _report("decode", matrices, also=decoding.add)
                 report = replace(report, answer=decoding.answer())
-            elif expect:
-                report = _check_report(matrices, expect, tol)
-            else:
+            elif not expect:
                 alone, shape = output.written_format.name == "npy", (matrices.q.shape[-2], matrices.k.shape[-2])
                 pools = view.largest is not None and any(np.greater(shape, view.largest))
                 products = not (alone or pools or "scores" in matrices.made.stand_ins)
@@ -169,17 +171,17 @@ def compute(
                 report = replace(report, answer=answer)
             print_notes(report.warnings, quiet=output.quiet)
             view.show(report if len(problems) < 2 else replace(report, index=number))
-            verdicts += report.answer["verdicts"] if expect and report.answer is not None else ()
     return ExitCode.DONE if all(verdict["right"] for verdict in verdicts) else ExitCode.NEGATIVE
 
 
-def _steps_report(matrices: Matrices, token: str | None, digits: int) -> Report:
+def _steps_report(matrices: Matrices, token: str | None, digits: int, notes: tuple[str, ...]) -> Report:
     prompt = matrices.labelled
     walk = WalkSteps(None if token is None else picked_tokens(token, prompt.tokens, prompt.text)[0])
-    return replace(_report("steps", matrices, lambda call: [walk]), digits=digits)
+    report = _report("steps", matrices, lambda call: [walk])
+    return replace(report, digits=digits, warnings=(*report.warnings, *notes))
 
 
-def _check_report(matrices: Matrices, expect: Sequence[str], tol: float | None) -> Report:
+def _check_report(matrices: Matrices, expect: Sequence[str], tol: float | None) -> tuple[Report, Answer]:
     files: dict[str, str] = {}
     for value in expect:
         name, _, file = value.partition("=")
@@ -189,7 +191,7 @@ def _check_report(matrices: Matrices, expect: Sequence[str], tol: float | None) 
     checks = OutputChecks(arrays, tol, joined=matrices.joined)
     matrices = replace(matrices, notes=matrices.notes + tuple(note for file in read.values() for note in file.notes))
     report = _report("check", matrices, also=checks.add)
-    return replace(report, answer=checks.answer())
+    return replace(report, answer=(answer := checks.answer())), answer
 
 
 def _report(

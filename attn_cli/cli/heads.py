@@ -58,6 +58,8 @@ def heads(
     if token is not None:
         raise InputError("--token needs --key", "add --key WORD, or see attn top")
     ranking = ranking_of(sort, top)
+    if ranking is not None and options.written_format.name == "npz":
+        raise InputError("--sort is for tables: npz holds each head in its place", "leave out --sort, or use csv")
     if kinds:
         if ranking is not None:
             raise InputError("--sort and --kinds at once", "leave out --kinds, or sort its --format csv")

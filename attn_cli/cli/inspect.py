@@ -22,8 +22,7 @@ from attn_cli.summaries.reducers.keys import DecidingRows, ReceivedShares
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.overview import overview_of, reads_each_token
-from attn_cli.summaries.told.word_reads import WordReadsReducer
+from attn_cli.summaries.told.overview import overview_of, word_readers
 from attn_cli.views.view import View, ViewSettings
 
 # also in machine output, where the overview holds a pooled matrix; `attn matrix` gives the whole one
@@ -80,7 +79,7 @@ def inspect(
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
             # rows of csv are those of the first
             of_heads = [HeadStatistics(rows), of_whole_call(kinds, call), ReceivedShares(rows)]
-            of_words = [WordReadsReducer()] if reads_each_token(call) and not (merges or options.lines) else []
+            of_words = [] if merges or options.lines else word_readers(call)
             return [*of_heads, *of_words, MatrixOf(view.largest or _LARGEST_IN_DATA, rows=rows)]
 
         finish = partial(overview_of, on_screen=view.largest is not None)

@@ -120,8 +120,7 @@ def _answered(
     with counted_tokens(source, _ANSWER_TOKENS, quiet=quiet):
         try:
             written = source.written(prompt, _ANSWER_TOKENS)
-            ended = written.generated is not None and not written.generated.tokens
-            if ended:
+            if written.generated is not None and not written.generated.tokens:
                 raise InputError(
                     "the model writes nothing after this text", "give --answer, or --chat if it is a message"
                 )

@@ -31,7 +31,7 @@ def draw_answer(scene: Scene, view: Viewpoint, width: int) -> Line:
     """The first line of the screen; the style of a word or head has the word's number as `word`."""
     story, words = scene.story, scene.needed
     if story is None:
-        return line(title(scene.recording), width, BOLD)
+        return line((scene.is_judged and scene.judge().link) or title(scene.recording), width, BOLD)
     lead = answer_words(story, scene.recording.prompt, _LONGEST)
     lead = lead if story["generated"] else lead[:2]  # the likeliest token alone
     for count in range(2 * len(words), -1, -1):  # words with their heads, then without

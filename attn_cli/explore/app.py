@@ -531,9 +531,8 @@ class Explorer(App[int], inherit_bindings=False):
             self.redraw()
 
     def _judge(self) -> None:
-        scene = self.scene
-        if not scene.is_judged:
-            self._begin(scene.judge, lambda _: self._judged())
+        if not self.scene.is_judged:
+            self._begin(self.scene.judge, lambda _: self._judged())
 
     def _judged(self) -> None:
         if not self.seen and self.view.pane == "heads":

@@ -19,6 +19,7 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS, Statistic
 from attn_cli.summaries.sinks import expected_sinks
 from attn_cli.summaries.standing_out import StandOut, standing_out
+from attn_cli.summaries.told.overview import recorded_link
 from attn_cli.summaries.told.story import Row, Story, kept_story, needed, readers, recorded_cell
 from attn_cli.views.answers.story import word_label
 from attn_cli.views.drawing.labels import token_label
@@ -49,10 +50,11 @@ class Size(NamedTuple):
 
 
 class JudgedHeads(NamedTuple):
-    """What heads attend to: the summaries of all layers with `HeadKinds`, and the heads that stand out."""
+    """What heads attend to: the summaries of all layers with `HeadKinds`, heads that stand out, the strongest link."""
 
     summaries: tuple[Summary, ...]
     outs: list[StandOut]
+    link: str
 
 
 class NeededWord(NamedTuple):
@@ -176,7 +178,9 @@ class Scene:
         """What each head attends to on the text; computed once."""
         if not self._judged:
             summaries = recorded_kinds(self.recording)
-            self._judged.append(JudgedHeads(summaries, standing_out(summaries)))
+            self._judged.append(
+                JudgedHeads(summaries, standing_out(summaries), recorded_link(self.recording, summaries))
+            )
         return self._judged[0]
 
     @property

@@ -27,9 +27,8 @@ from attn_cli.summaries.reducers.keys import ReceivedShares, RowKeys
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.overview import overview_of, reads_each_token, with_one_head, with_one_matrix
+from attn_cli.summaries.told.overview import overview_of, with_one_head, with_one_matrix, word_readers
 from attn_cli.summaries.told.story import looked_and_told
-from attn_cli.summaries.told.word_reads import WordReadsReducer
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
 from attn_cli.views.answers.deciding_rows import with_reading
@@ -51,7 +50,7 @@ def inspect(asked: Asked) -> Findings:
     every: list[Reducer] = [HeadStatistics(), HeadKindsReducer(), ReceivedShares(), MatrixOf(_SHOWN), *keeps]
 
     def reducers(call: Call) -> list[Reducer]:
-        return [*every, *([WordReadsReducer()] if reads_each_token(call) else [])]
+        return [*every, *word_readers(call)]
 
     summaries, story, notes = looked_and_told(*text, asked.selection, reducers, free)
     kept = tuple(summary.without(of_record.Recorded) for summary in summaries)

@@ -37,7 +37,10 @@ class Table(Sequence[Any]):
         if isinstance(at, slice):
             return [self[row] for row in range(len(self))[at]]
         at = range(len(self))[at]  # an empty table has no column that would end the rows
-        return {name: _plain(values[at]) for name, values in self.columns.items()}
+        return {
+            name: values[at].item() if isinstance(values[at], np.generic) else values[at]
+            for name, values in self.columns.items()
+        }
 
     def __repr__(self) -> str:
         return f"Table of {len(self):,} rows: {', '.join(self.columns) or 'empty'}"
@@ -165,10 +168,6 @@ class Answer(Displayed):
             for name, values in table.columns.items()
         }
         return {**columns, **self.matrices}
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _array(values: Sequence[Any] | np.ndarray) -> np.ndarray:

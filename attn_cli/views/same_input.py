@@ -9,9 +9,9 @@ MODEL = {"model", "device", "dtype", "trust_remote_code"}
 HIDDEN = {"words", "hide"}
 _BESIDE = {"pair", "generate", "chat", "arg"}
 _FILES = {"file", "image", "audio"}  # each may be read without a text
-_HIDING = ("inspect", "matrix", "top", "heads")
+_KEPT = {"inspect": HIDDEN, "heads": HIDDEN, **dict.fromkeys(("matrix", "top"), HIDDEN | {"by"})}
 _OUTPUT = {"format", "json", "output", "force", "quiet"}
-_OF_MATRICES = {"steps", "decode", "token", "expect", "tol"}
+_OF_MATRICES = {"steps", "decode", "token"}
 _FEW_ROWS = 6  # a walk through more rows fills many screens
 
 
@@ -20,7 +20,7 @@ def on_same_input(name: str, report: Report, invocation: Invocation, *more: str)
     text = _text(report, invocation)
     if text is None or not _readable_again(invocation):
         return None
-    options = invocation.words(_FILES | _BESIDE | MODEL | (HIDDEN if name in _HIDING else set()))
+    options = invocation.words(_FILES | _BESIDE | MODEL | _KEPT.get(name, set()))
     return on_texts(name, text, [*options, *more])
 
 

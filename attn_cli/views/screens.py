@@ -113,7 +113,12 @@ def _about_text(report: Report) -> Iterator[str]:
     layers = len({(summary.place.stream, summary.place.layer) for summary in summaries})
     alike = len(set(heads)) == 1 and layers == len(heads)
     each, joined = (heads[0], " of ") if alike and layers > 1 else (sum(heads), ", ")
-    yield f"{counted(layers, 'layer')}{joined}{counted(each, 'head')}"
+    shown, last = counted(layers, "layer"), summaries[-1]
+    if report.runs_model and layers == 1:  # of more
+        through = last.place.layer > 0 and any(getattr(part, "by", "") == "rollout" for part in last.parts)
+        shown, joined = (f"layers 0-{last.place.layer}", " of ") if through else (f"layer {last.place.layer}", ", ")
+    is_one = report.runs_model and sum(heads) == 1
+    yield f"{shown}{joined}" + (f"head {last.place.heads[0]}" if is_one else counted(each, "head"))
     tokens = len(report.prompts[0].tokens)
     if tokens and len({len(prompt.tokens) for prompt in report.prompts}) == 1:
         before = tokens if report.merged_from is None else report.merged_from

@@ -39,8 +39,7 @@ def _products(terms: Terms, width: int, lines: int, depth: str) -> list[Line]:
     assert terms.products is not None and terms.q is not None and terms.k is not None
     products = terms.products.astype(np.float64)
     order = np.argsort(-np.abs(products), kind="stable")
-    if len(order) > lines:
-        order = order[: max(lines - 1, 1)]
+    order = order[: max(lines - 1, 1)] if len(order) > lines else order
     running = np.cumsum(products[order])
     most, room = float(np.abs(products).max(initial=0.0)), max(min(40, width - len(_row(("",) * 5, width)) - 3), 4)
     drawn: list[Line] = []
@@ -48,8 +47,7 @@ def _products(terms: Terms, width: int, lines: int, depth: str) -> list[Line]:
         product = float(products[d])
         numbers = _row((d, float(terms.q[d]), float(terms.k[d]), product, total), width)
         drawn.append([Segment(numbers + "  ", PLAIN), Segment(signed_bar(product, room, most), bar_style(depth))])
-    left = len(products) - len(order)
-    if left:
+    if left := len(products) - len(order):
         rest = _row(("rest", "", "", float(products.sum() - running[-1]), float(products.sum())), width)
         drawn.append(line(f"{rest}  {left} others", width))
     return drawn

@@ -165,8 +165,7 @@ def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list
         return [line(f"{name} {kind.does}", width, BOLD), []]
     reads: Line = []
     if out.strongest is not None:
-        query, key, number = out.strongest
-        layer = scene.layer(view)
+        (query, key, number), layer = out.strongest, scene.layer(view)
         names = short_label(layer.queries, query), short_label(layer.keys, key)
         reads = line(f"strongest: query {names[0]} gives key {names[1]} {number:.2f}", width)
         reads = [*reads, *_context(scene, view, query, width - cell_len(reads[0].text))]

@@ -28,8 +28,7 @@ def cell_line(scene: Scene, view: Viewpoint, width: int) -> Line:
     query, key = short_label(layer.queries, view.query, columns), short_label(layer.keys, view.key, columns)
     names = f"{query} -> {key}" if narrow else f"query {query} -> key {key}"
     cell = slice(view.query, view.query + 1), slice(view.key, view.key + 1)
-    value = float(scene.grid(view).cells(*cell)[0, 0])
-    if np.isnan(value):
+    if np.isnan(scene.grid(view).cells(*cell)[0, 0]):
         return status_line([names, "hidden" if bool(layer.allowed(*cell)[0, 0]) else "masked"], width)
     terms = layer.terms(view.head, view.query, view.key)
     seen = int(layer.allowed(cell[0], slice(None)).sum())

@@ -11,11 +11,11 @@ from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.standing_out import finding
+from attn_cli.summaries.standing_out import any_judged, finding
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.summaries.told.story import Story
 from attn_cli.summaries.told.story import finding as story_finding
-from attn_cli.summaries.told.word_reads import Reads
+from attn_cli.summaries.told.word_reads import Reads, strongest_link
 
 _HEAD = ("batch?", "stream?", "module?", "call?", "layer", "head")
 _CELL = (*_HEAD, "query", "query_token", "key", "key_token")
@@ -189,6 +189,9 @@ def _of_reads(reads: Reads) -> Iterator[dict[str, Any]]:
 def _findings(report: Report) -> Iterator[str]:
     if report.story is not None:
         yield story_finding(report.story)
+    if report.reads:
+        yield strongest_link(report.reads, report.prompts[0])
     if with_part(report.summaries, HeadKinds):
-        yield finding(report.summaries)
+        if not report.reads or any_judged(report.summaries):
+            yield finding(report.summaries)
         yield from sink_words(text_sinks(report.summaries))

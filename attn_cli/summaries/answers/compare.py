@@ -1,5 +1,6 @@
 """attn compare: one word in two contexts, its vectors before and after attention, and what moved them."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,20 +82,21 @@ def journeys_of(
     source: Source, prompts: Sequence[Prompt], words: Sequence[str], selection: Selection
 ) -> tuple[list[Journey], tuple[str, ...]]:
     """The journey of a word in each text, picked once or for each, else the one that all share; and notes."""
-    if len(words) not in (0, 1, len(prompts)):
+    words = words or [common_word([prompt.text for prompt in prompts])]
+    if len(words) not in (1, len(prompts)):
         raise InputError(f"--word {len(words)} times, for {len(prompts)} texts", "give it once, or once for each text")
     journeys, notes = list[Journey](), list[str]()
     for at, prompt in enumerate(prompts):
-        pick = words[at % len(words)] if words else _common_word(prompts)
-        rows, more = first_place(pick, prompt)
+        rows, more = first_place(words[at % len(words)], prompt)
         journeys.append(Journey(prompt, tuple(rows)))
         source.follow(prompt, rows, selection, journeys[-1].add, journeys[-1].steps.append)
         notes += more
     return journeys, tuple(notes)
 
 
-def _common_word(prompts: Sequence[Prompt]) -> str:
-    words = [dict.fromkeys(t.text.lower() for t in prompt.tokens if not t.special) for prompt in prompts]
+def common_word(texts: Sequence[str]) -> str:
+    """The only word that all texts share; InputError where they share none, or several."""
+    words = [dict.fromkeys(re.findall(r"[^\W\d][\w']*", text.lower())) for text in texts]
     common = [word for word in words[0] if all(word in others for others in words)]
     if len(common) != 1:
         hint = f"all have {', '.join(common)}" if common else "they share no word: give --word once for each text"
@@ -142,8 +144,7 @@ def comparison_of(*journeys: Journey) -> Answer:
 
 def _keys(journey: Journey, shares: np.ndarray) -> Iterator[dict[str, Any]]:
     for token, (weight, pull) in zip(journey.prompt.tokens, shares.T.tolist(), strict=True):
-        number = None if np.isnan(pull) else pull
-        yield {"key": token.index, "key_token": token.text, "weight": weight, "pull": number}
+        yield {"key": token.index, "key_token": token.text, "weight": weight, "pull": None if np.isnan(pull) else pull}
 
 
 def _strength(key: Mapping[str, Any]) -> float:

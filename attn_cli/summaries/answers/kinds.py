@@ -15,6 +15,7 @@ from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds, H
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import families, finding, standing_out
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
+from attn_cli.summaries.told.overview import word_readers
 
 _FAMILY = ("family", "heads", "weight", "strongest")
 SHAPE = Shape(
@@ -82,6 +83,6 @@ def judge_heads(
 
 
 def recorded_kinds(recording: Recording) -> tuple[Summary, ...]:
-    """What each head of a recorded text attends to: for each layer a summary with a part `HeadKinds`."""
+    """What each head of a recorded text attends to, a part `HeadKinds`, and each word, `WordReads`; by layer."""
     kinds = HeadKindsReducer()
-    return tuple(reduce(layer, *([kinds] if layer.is_kept else [])) for layer in recording.layers)
+    return tuple(reduce(layer, *([kinds, *word_readers(layer)] if layer.is_kept else [])) for layer in recording.layers)

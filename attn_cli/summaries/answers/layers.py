@@ -99,5 +99,4 @@ def _findings(rows: Sequence[dict[str, Any]], alike: Sequence[dict[str, Any]]) -
 def _mask_of_weights(call: Call) -> str:
     matrix = reduce(call, MatrixOf()).part(Matrix)
     assert matrix is not None and matrix.weights is not None
-    square = call.n == call.m > 1
-    return "causal" if square and not np.triu(matrix.weights, 1).any() else "none seen"
+    return "causal" if call.n == call.m > 1 and not np.triu(matrix.weights, 1).any() else "none seen"

@@ -45,11 +45,9 @@ class Example(NamedTuple):
 
 
 class Slope(NamedTuple):
-    """The loss of projections W_Q and W_K, by which queries should attend to given keys, and its gradients.
+    """The loss, -log of the weight on given keys in nats, its gradients by W_Q and W_K `[d, h * e]`, weights `[h, n]`.
 
-    loss         mean over examples and heads of -log of the weight on those keys, in nats
-    by_wq, by_wk  the gradients by W_Q and W_K `[d, h * e]`, from vectors of d numbers to h heads of e columns
-    weights      for each example the weights of its query on its n tokens `[h, n]`
+    Means over examples and heads. Vectors of d numbers make h heads of e columns, an example has n tokens.
     """
 
     loss: float
@@ -59,10 +57,7 @@ class Slope(NamedTuple):
 
 
 class Descent(NamedTuple):
-    """A whole gradient descent of W_Q and W_K `[d, h * e]`, by which queries learn to attend to given keys.
-
-    losses   `[steps + 1]`, after 0, 1, 2, ... steps, in nats
-    """
+    """A whole gradient descent of W_Q and W_K `[d, h * e]`, with the losses after 0, 1, 2, ... steps, in nats."""
 
     losses: np.ndarray
     weights: tuple[tuple[np.ndarray, ...], ...]

@@ -95,8 +95,7 @@ class WalkSteps:
         self.call = call
         rows = tuple(range(self.call.n)) if self.picked_rows is None else tuple(self.picked_rows)
         stages = (stage for stages in (self._inputs(rows), self._walk(rows)) for stage in stages)
-        shown = tuple(stage for stage in stages if stage.name not in call.ingredients.stand_ins)
-        return Steps(rows, shown)
+        return Steps(rows, tuple(stage for stage in stages if stage.name not in call.ingredients.stand_ins))
 
     def _inputs(self, rows: tuple[int, ...]) -> Iterator[Stage]:
         call, ingredients = self.call, self.call.ingredients

@@ -127,8 +127,7 @@ def template_tokens(prompt: Prompt, messages: Sequence[MessageText]) -> tuple[in
         spans = message_spans(prompt.text, messages)
     except InputError:
         return ()
-    parts = named_parts(prompt, spans)
-    return tuple(token for part in parts if part.kind == "other" for token in part.tokens)
+    return tuple(token for part in named_parts(prompt, spans) if part.kind == "other" for token in part.tokens)
 
 
 def rows_before_generated(prompt: Prompt) -> tuple[int, ...]:

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from attn_cli.call import Call
 from attn_cli.model.intervention import HeadPlace
-from attn_cli.summaries.reduce import Summary, with_part
+from attn_cli.recording import Recording
+from attn_cli.summaries.reduce import Reducer, Summary, with_part
 from attn_cli.summaries.reducers.keys import DecidingRows
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix
@@ -13,12 +14,13 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import FOCUSED, StandOut, standing_out
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.summaries.told.story import head_place, main_head
-from attn_cli.summaries.told.word_reads import MOST_TOLD, WordReads, reads_of
+from attn_cli.summaries.told.word_reads import MOST_TOLD, WordReads, WordReadsReducer, reads_of, strongest_link
 
 
-def reads_each_token(call: Call) -> bool:
-    """True for self-attention in both directions over a text short enough to say what each word reads."""
-    return not call.is_causal and call.n == call.m and call.queries == call.keys and call.m <= MOST_TOLD
+def word_readers(call: Call) -> list[Reducer]:
+    """What finds the words that each word reads, for self-attention in both directions over a text that is short."""
+    is_told = not call.is_causal and call.n == call.m <= MOST_TOLD and call.queries == call.keys
+    return [WordReadsReducer()] if is_told else []
 
 
 def with_word_reads(report: Report) -> Report:
@@ -32,6 +34,12 @@ def with_word_reads(report: Report) -> Report:
     sinks = [sink["key"] for sink in text_sinks(summary for summary, _ in own)]
     reads = reads_of(report.prompts[0], [part for _, part in own], sinks) if own else None  # none of the text itself
     return replace(report, reads=reads, summaries=tuple(summary.without(WordReads) for summary in report.summaries))
+
+
+def recorded_link(recording: Recording, summaries: tuple[Summary, ...]) -> str:
+    """The strongest link between words of a recorded text, from parts `WordReads`; "" of a text read one way."""
+    reads = with_word_reads(Report("inspect", recording.about, (recording.prompt,), summaries)).reads
+    return strongest_link(reads, recording.prompt) if reads else ""
 
 
 def overview_of(report: Report, *, on_screen: bool) -> Report:

@@ -15,9 +15,12 @@ from attn_cli.summaries.calls.in_words import words_of
 from attn_cli.summaries.calls.read_shares import value_norms
 from attn_cli.summaries.reduce import Part
 from attn_cli.summaries.sinks import special_places
+from attn_cli.text import cut, quoted, visible
 
 MOST_TOLD = 512  # tokens of a text that is told: what each word reads of each is kept for every layer
+LEAST_READ = 0.05  # of what a word reads that is told
 _SOURCES = 3  # of a word that are kept
+_NAME = 12  # characters of a word at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,3 +85,45 @@ def reads_of(prompt: Prompt, layers: Sequence[WordReads], sinks: Sequence[int]) 
         query = {"query": int(starts[at]), "query_token": labels[at].text}
         reads.append({**query, "own": read(at, at), "sources": sources})
     return reads
+
+
+def strongest_link(reads: Reads, prompt: Prompt) -> str:
+    """`strongest link: "bank" reads "river" 0.28 (next: "sat" 0.11)`; or that no word reads much of one other."""
+    names, first = names_of(reads, prompt), clearest(reads)
+    if first is None:
+        most = max((word["sources"][0]["share"] for word in reads if word["sources"]), default=0.0)
+        return f"nothing reads {LEAST_READ} of another: the most is {most:.3f}"
+    link, *others = [f"{names[source['key']]} {source['share']:.2f}" for source in first["sources"][:2]]
+    return f"strongest link: {names[first['query']]} reads {link}" + (f" (next: {others[0]})" if others else "")
+
+
+def clearest(reads: Reads) -> dict[str, Any] | None:
+    """The word whose largest share of another word, 0.05 or more, is farthest ahead of its second; None without one."""
+
+    def lead(word: dict[str, Any]) -> float:
+        first, *others = (source["share"] for source in word["sources"][:2])
+        return float(first - sum(others))
+
+    return max(taking_words(reads), key=lead, default=None)
+
+
+def taking_words(reads: Reads) -> list[dict[str, Any]]:
+    """The words that read 0.05 or more of another, most first."""
+    taking = [word for word in reads if word["sources"] and word["sources"][0]["share"] >= LEAST_READ]
+    return sorted(taking, key=lambda word: -word["sources"][0]["share"])
+
+
+def names_of(reads: Reads, prompt: Prompt) -> dict[int, str]:
+    """By first token each word in quotes, with its place where it stands more than once."""
+    texts = [word["query_token"].strip() for word in reads]
+    return {
+        word["query"]: name_of(word, prompt, numbered=texts.count(text) > 1)
+        for word, text in zip(reads, texts, strict=True)
+    }
+
+
+def name_of(word: dict[str, Any], prompt: Prompt, *, numbered: bool = True) -> str:
+    """A word in quotes, with the number of its first token if `numbered`: `"bank" 6`; a patch by its place alone."""
+    if prompt.tokens[word["query"]].row is not None:
+        return visible(word["query_token"])
+    return quoted(cut(word["query_token"], _NAME)) + f" {word['query']}" * numbered

@@ -1,4 +1,4 @@
-"""Scores, weights and output of the user's own matrices as maps, entry by entry of their batch."""
+"""Weights, output and scores of the user's own matrices as maps, entry by entry of their batch."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ _OF_PRODUCTS = {"scores": "scores = q · k"}
 
 
 def draw(answer: Answer, report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The matrices of attention that was computed (weights, scores, output), head by head, one below the other."""
+    """The matrices of attention that was computed (weights, output, scores), head by head, one below the other."""
     yield from finding_lines(answer, screen)
     for summary in report.summaries:
         yield from _entry(summary, report, screen)
@@ -38,10 +38,11 @@ def _entry(summary: Summary, report: Report, screen: Screen) -> Iterator[Rendera
         maps += [
             each for each in drawn if each.kind != "scores" or (titles["scores"] and np.isfinite(each.values).any())
         ]
-    yield from arranged(maps, screen)
+    yield from arranged([each for each in maps if each.kind != "scores"], screen)
     for part in summary.parts:
         if isinstance(part, Outputs):
             yield from draw_outputs(part, summary, report, screen)
+    yield from arranged([each for each in maps if each.kind == "scores"], screen)
 
 
 def _titles(summary: Summary) -> dict[str, str]:

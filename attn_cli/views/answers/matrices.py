@@ -32,8 +32,7 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
         yield from _head_lines(matrix.chosen, summary, screen)
     grids = image_grids(summary.keys) if matrix.rows is not None and matrix.block == (1, 1) else []
     if grids:
-        prefix = place_prefix(summary, report)
-        yield from query_maps(summary, matrix, grids, prefix, report, screen)
+        yield from query_maps(summary, matrix, grids, place_prefix(summary, report), report, screen)
     else:
         yield from arranged(list(matrix_maps(matrix, summary, report, screen)), screen)
 

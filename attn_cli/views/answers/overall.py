@@ -30,8 +30,7 @@ def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> 
     for at, name in enumerate(heads):
         pairs = named_keys(summary, overall.keys[at], overall.measured[at])
         if alone:
-            weights = None if overall.shares is None else overall.weights[at].tolist()
-            yield from key_bars(pairs, weights, screen)
+            yield from key_bars(pairs, None if overall.shares is None else overall.weights[at].tolist(), screen)
         else:
             yield key_cells(f"head {name}", pairs, screen)
 
@@ -39,7 +38,7 @@ def draw(overall: Overall, summary: Summary, report: Report, screen: Screen) -> 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: `attn top` without the key that takes most of the weight, else of the last query alone."""
     _, overall = next(report.parts_of(Overall))
-    kept = invocation.words({"layer", "head", "mean", "by"})
+    kept = invocation.words({"layer", "head", "mean"})
     if not invocation.has("hide") and overall.weights[0, 0] > _SINK:
         return on_same_input("top", report, invocation, *kept, "--overall", "--hide", str(overall.keys[0, 0]))
     return on_same_input("top", report, invocation, *kept, "-t", "-1")

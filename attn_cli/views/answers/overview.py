@@ -18,6 +18,7 @@ from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import any_judged, finding, standing_out
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.summaries.told.story import main_head, needed
+from attn_cli.summaries.told.word_reads import clearest
 from attn_cli.views.answers import deciding_rows, drawer, head_families, heads, matrices, story, word_reads
 from attn_cli.views.answers.deciding_rows import template_of
 from attn_cli.views.answers.heads import is_abridged
@@ -144,7 +145,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
         return on_same_input("parts" if report.prompts[0].template else "knock", report, invocation)
     if report.command == "inspect" and report.source["type"] == "table":
         return ["guide", "ladder", "1"]
-    word = word_reads.clearest(report.reads or [])
+    word = clearest(report.reads or [])
     if word is not None:
         return on_same_input("inspect", report, invocation, "-t", str(word["query"]))
     if report.command == "matrix":

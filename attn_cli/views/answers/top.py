@@ -37,8 +37,7 @@ def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator
             pairs = named_keys(summary, top.keys[at, row], top.measured[at, row])
             if len(top.rows) == 1:
                 yield Text(f"  {token_label(token)} {READS[top.by]} (bars: of 1)")
-                weights = None if top.shares is None else top.weights[at, row].tolist()
-                yield from key_bars(pairs, weights, screen)
+                yield from key_bars(pairs, None if top.shares is None else top.weights[at, row].tolist(), screen)
             else:
                 yield key_cells(token_label(token), pairs, screen)
 
@@ -49,7 +48,7 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     at, row = np.unravel_index(np.argmax(_without_sinks(summary, top)), top.weights.shape)[:2]
     query = ["-t", str(top.rows[row])]
     layer = head_choice(summary.place.stream, str(summary.place.layer))
-    if report.merged_from is not None or summary.place.stream != "self":
+    if report.merged_from is not None or summary.place.stream != "self" or top.by == "rollout":
         return on_same_input("matrix", report, invocation, "-l", layer)
     if top.averaged:
         return on_same_input("top", report, invocation, *query, "-l", layer)

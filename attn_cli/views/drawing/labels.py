@@ -86,8 +86,7 @@ def key_cells(label: str, pairs: list[tuple[Token, float]], screen: Screen) -> T
 
 def key_bar(token: Token, share: float, most: float, screen: Screen) -> Text:
     """`3 bank  0.620  ████`: a key with its weight, or another share of a row, and a bar that is full at `most`."""
-    label_width = min(24, max(10, screen.width // 4))
-    return bar_line(token_label(token), label_width, share, screen, most)
+    return bar_line(token_label(token), min(24, max(10, screen.width // 4)), share, screen, most)
 
 
 def key_bars(pairs: list[tuple[Token, float]], weights: list[float] | None, screen: Screen) -> Iterator[Text]:

@@ -181,8 +181,7 @@ def texts(sheet: Sheet, drawn: Sequence[ColoredText]) -> None:
         levels = ramp.levels(each.values[None])
         shown = figure.colors(levels, ramp)[0]
         tokens = each.tokens if each.text is not None else [replace(token, start=None) for token in each.tokens]
-        layout = layout_of(tokens, each.text or "", int(room), lambda text: sheet.length(text, _LETTERS) + 1)
-        for line in layout.lines:
+        for line in layout_of(tokens, each.text or "", int(room), lambda text: sheet.length(text, _LETTERS) + 1).lines:
             for token, x, text, width in line:
                 if token >= 0:
                     color = None if np.isnan(levels[0, token]) else shown[token]

@@ -18,6 +18,7 @@ from attn_cli.summaries.reducers.kinds.targets import Kind
 from attn_cli.summaries.report import runs_model
 from attn_cli.summaries.standing_out import NO_KIND, StandOut, counts, families_of, kinds_by_head, standing_out
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
+from attn_cli.summaries.told.overview import recorded_link
 from attn_cli.summaries.told.story import kept_story, main_head, recorded_cell
 from attn_cli.text import counted, cut, model_name, visible
 from attn_cli.views.answers.story import linked_lines
@@ -53,7 +54,8 @@ class Contents:
             layer |= {"line": line, "does": [does.get((each.place, at), {"words": ""}) for at in range(each.h)]}
         for out in outs:
             layers[out.call]["does"][out.at] |= {"words": out.sentence, "cell": _cell(out)}
-        story = [*(list(linked_lines(recording)) or [[{"text": title(recording)}]])]
+        first = recorded_link(recording, summaries) or title(recording)
+        story = [*(list(linked_lines(recording)) or [[{"text": first}]])]
         story += [[{"text": "sink"}, {"text": visible(words)}] for words in sink_words(text_sinks(summaries))]
         self.document: dict[str, Any] = {
             "about": _about(recording),

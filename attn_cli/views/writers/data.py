@@ -33,10 +33,8 @@ class ArchiveView(View):
     """Writes the arrays of one report as an .npz file, or its output as .npy; InputError for a second report."""
 
     def show(self, report: Report) -> None:
-        """Write the report's arrays; InputError for a table in the order of --sort."""
+        """Write the report's arrays."""
         self.take_one(f"an {self.format} file holds one text", "use --format jsonl with --lines")
-        if report.ranking is not None and report.command == "heads":
-            raise InputError("--sort is for tables: npz holds each head in its place", "leave out --sort, or use csv")
         arrays = arrays_of(report)
         if self.format == "npy":
             if report.answer is None or report.answer.name != "compute":

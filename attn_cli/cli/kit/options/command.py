@@ -107,9 +107,10 @@ class LookOptions:
     """Options for the model, its layers and its heads."""
 
     model: str = o.MODEL
-    layer: str | None = option("--layer -l LAYERS", "Choose layers: 3, -1, 0,2, 4-7 or all.")
+    layer: str | None = option("--layer -l LAYERS", "Choose layers, from 0: 3, -1, 0,2, 4-7 or all.")
     head: str | None = option(
-        "--head -H HEADS", "Choose heads: 3, 0,2, 4-7 or all. 18.6 is head 6 of layer 18, cross:1.1 of cross attention."
+        "--head -H HEADS",
+        "Choose heads, from 0: 3, 0,2, 4-7 or all. 18.6 is head 6 of layer 18, cross:1.1 of cross attention.",
     )
 
     @property

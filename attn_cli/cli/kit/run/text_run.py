@@ -213,8 +213,7 @@ class TextRun:
         """For each text, in order, its report, and its recording; None where the run isn't recorded."""
         options, layers = self.options, len(self.source.planned_layers(self.options.selection))
         budget, records = self.plan.budget, self.plan.recordable and self.view.records(self.command)
-        lengths = [len(text.prompt.tokens) for text in texts]
-        for batch in batches_by_length(lengths, self.source.batch_size):
+        for batch in batches_by_length([len(text.prompt.tokens) for text in texts], self.source.batch_size):
             with Progress(layers, len(batch), count, quiet=options.quiet, verbose=options.verbose) as progress:
                 self._pass([texts[at] for at in batch], progress, records=records)
             count += len(batch)
