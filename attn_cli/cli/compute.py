@@ -213,8 +213,7 @@ def _report(
         also(call)
 
     matrices.each(ALL, visit)
-    prompts, lead = (matrices.prompt,), matrices.lead
-    return Report(command, matrices.about, prompts, tuple(summaries), matrices.notes, batch=lead)
+    return Report(command, matrices.about, (matrices.prompt,), (*summaries,), matrices.notes, batch=matrices.lead)
 
 
 def _whole(matrices: Matrices, view: View | None) -> CallReducers:

@@ -18,6 +18,7 @@ from attn_cli.summaries.reducers.heads import HeadStatistics
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.report import Report
+from attn_cli.views.answers.heads import with_resting_told
 from attn_cli.views.view import View
 
 _MANY = 15  # heads by key that a screen lists where no number was asked for
@@ -72,7 +73,9 @@ def heads(
         judges = view.chooses and chooses and source.about["type"] != "table"
         judges = judges and not (merges or options.lines or hiding.hide)
         judged = [HeadKindsReducer()] if judges else []
-        return CommandPlan(lambda rows, _: [HeadStatistics(rows), *judged], None, hiding, merges, ranking=ranking)
+        finish = None if ranking is None or hiding.hide else with_resting_told
+        statistics = CommandPlan(lambda rows, _: [HeadStatistics(rows), *judged], None, hiding, merges)
+        return replace(statistics, ranking=ranking, finish=finish)
 
     return run(options, "heads", plan)
 

@@ -29,14 +29,12 @@ def plane(
       attn plane "he sat on the river bank" "the bank gave me a loan"
       attn plane "river bank" "bank loan" -m ./my-model -l 0-2 --unit -f csv
     """
-    selection = options.selection
     contents = whole_texts(texts)
     source = options.source()
     prompts = [source.read([text])[0] for text in contents]
     journeys: list[list[BlockVectors]] = []
     with StatusLine("running the model", quiet=options.quiet):
         for prompt in prompts:
-            steps: list[BlockVectors] = []
-            source.follow(prompt, range(len(prompt.tokens)), selection, lambda call: None, steps.append)
-            journeys.append(steps)
+            journeys.append([])
+            source.follow(prompt, range(len(prompt.tokens)), options.selection, lambda call: None, journeys[-1].append)
     return Report("plane", source.about, tuple(prompts), answer=points_in_plane(prompts, journeys, unit=unit))

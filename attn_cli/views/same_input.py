@@ -20,8 +20,7 @@ def on_same_input(name: str, report: Report, invocation: Invocation, *more: str)
     text = _text(report, invocation)
     if text is None or not _readable_again(invocation):
         return None
-    options = invocation.words(_FILES | _BESIDE | MODEL | _KEPT.get(name, set()))
-    return on_texts(name, text, [*options, *more])
+    return on_texts(name, text, [*invocation.words(_FILES | _BESIDE | MODEL | _KEPT.get(name, set())), *more])
 
 
 def is_recorded(invocation: Invocation) -> bool:

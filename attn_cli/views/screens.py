@@ -39,8 +39,7 @@ def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
     tells = every and (not (report.story or report.reads) or any(token.row is not None for token in every))
     tokens = [_tokens(report, screen)] if tells else []
     are_first = not tokens or (report.story is None and len(every) <= _FEW_TOKENS)
-    parts = chain(tokens, answer) if are_first else chain(answer, [""], tokens)
-    return chain([_header(report, screen)], parts)
+    return chain([_header(report, screen)], chain(tokens, answer) if are_first else chain(answer, [""], tokens))
 
 
 def _ids(report: Report, screen: Screen) -> Iterator[Text]:

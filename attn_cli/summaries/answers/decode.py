@@ -68,8 +68,7 @@ def decode(
     """
     n, m = q.shape[-2], tokens[0].shape[-2]
     cache = DecodingCache(tokens, m)
-    past = m - n
-    if past:
+    if past := m - n:
         cache.add(tuple(x[..., :past, :] for x in tokens))
     for row in range(n):
         cache.add(tuple(x[..., past + row : past + row + 1, :] for x in tokens))

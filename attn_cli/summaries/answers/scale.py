@@ -47,10 +47,7 @@ def scaling(scores: Sequence[float], factors: Sequence[float], sizes: Sequence[i
 
 
 def _saturation(scores: Sequence[float], factors: Sequence[float]) -> Iterator[dict[str, Any]]:
-    """For each factor the softmax of the scores times it: e^(score - largest), their sum, weights and their entropy.
-
-    `slope` is the largest of the keys' w (1 - w), the derivative of a weight w by its own score.
-    """
+    """For each factor the softmax of the scores times it; `slope`: the largest derivative w (1 - w) of a weight w."""
     for factor in factors:
         grown = np.array(scores) * factor  # [m]
         powers = np.exp(grown - grown.max())

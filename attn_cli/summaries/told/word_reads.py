@@ -27,8 +27,7 @@ _NAME = 12  # characters of a word at most
 class WordReads(Part):
     """The share of each of u words in what another reads `[u, u]`, all heads of a call together: rows read columns.
 
-    A key's share for a token is the norm of weight times value, heads side by side, over the sum over keys; of the
-    weights where no values are known. It is summed over the tokens of the word read, averaged over the reader's.
+    Shares are of norms of weight times value, of weights where no values are known; means over the reader's tokens.
     """
 
     name: ClassVar[str] = "word_reads"

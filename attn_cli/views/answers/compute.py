@@ -39,9 +39,8 @@ def _entry(summary: Summary, report: Report, screen: Screen) -> Iterator[Rendera
             each for each in drawn if each.kind != "scores" or (titles["scores"] and np.isfinite(each.values).any())
         ]
     yield from arranged([each for each in maps if each.kind != "scores"], screen)
-    for part in summary.parts:
-        if isinstance(part, Outputs):
-            yield from draw_outputs(part, summary, report, screen)
+    if (outputs := summary.part(Outputs)) is not None:
+        yield from draw_outputs(outputs, summary, report, screen)
     yield from arranged([each for each in maps if each.kind == "scores"], screen)
 
 

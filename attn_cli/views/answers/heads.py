@@ -1,6 +1,7 @@
 """Per-head statistics as a table: a line per head, a column per statistic."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import matrix_of_head
 
 _MANY_HEADS, _SHARPEST = 24, 8  # an overview with more heads shows only so many of the sharpest
+_RESTING = 0.9  # of a head's weight on the first token, a sink
 
 
 class HeadRow(NamedTuple):
@@ -71,6 +73,18 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     rows = head_rows(report.summaries)
     rows = sharpest(rows, 1) if report.ranking is None else _ranked(rows, report.ranking)
     return matrix_of_head(rows[0].summary, rows[0].at, report, invocation) if rows else None
+
+
+def with_resting_told(report: Report) -> Report:
+    """The report with a note where the first heads by entropy give all to the first token."""
+    assert report.ranking is not None
+    first = [row.numbers["first_weight"] for row in _ranked(head_rows(report.summaries), report.ranking)[:_SHARPEST]]
+    if report.ranking.column != "entropy_bits" or min(first, default=0) < _RESTING:
+        return report
+    note = (
+        f"the first {len(first)} heads rest on the first token: without --sort a screen lists those that look past it"
+    )
+    return replace(report, warnings=(*report.warnings, note))
 
 
 def _ranked(rows: Sequence[HeadRow], ranking: Ranking) -> list[HeadRow]:

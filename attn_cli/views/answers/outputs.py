@@ -25,7 +25,8 @@ def draw(outputs: Outputs, summary: Summary, report: Report, screen: Screen) -> 
 def output_maps(outputs: Outputs, summary: Summary, report: Report, screen: Screen) -> Iterator[HeatMap]:
     """A heat map of queries by dimensions of each head's output, or one of all heads' outputs joined."""
     for values, name in zip(outputs.values, outputs.names, strict=True):
-        block = _block(values, screen)
+        rows, columns = (-(-count // most) for count, most in zip(values.shape, largest_map(screen), strict=True))
+        block = max(rows, 1), max(columns, 1)
         yield HeatMap(
             farthest(blocks_of(np.maximum, values, block), blocks_of(np.minimum, values, block)),
             "output",
@@ -37,8 +38,3 @@ def output_maps(outputs: Outputs, summary: Summary, report: Report, screen: Scre
             pooling="farthest from 0",
             column_word="dimensions",
         )
-
-
-def _block(values: np.ndarray, screen: Screen) -> tuple[int, int]:
-    rows, columns = (-(-count // most) for count, most in zip(values.shape, largest_map(screen), strict=True))
-    return max(rows, 1), max(columns, 1)

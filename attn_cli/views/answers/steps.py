@@ -52,7 +52,8 @@ def _whole(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Renderabl
     for number, stage in enumerate((x for x in steps.stages if x.axes[-1] != "row"), 1):
         size = stage.values.shape[-2]
         labels, numbers = words.get(stage.axes[-2], ([""] * size, list(range(size))))
-        most = max(8, screen.width - 1 - _label_columns(labels, numbers, screen))
+        widths = (cell_len(visible(f"{at} {label}")) for at, label in zip(numbers, labels, strict=True))
+        most = max(8, screen.width - 1 - min(max(widths, default=0), label_columns(screen)))
         columns = keys if stage.axes[-1] == "keys" else [str(at) for at in range(stage.values.shape[-1])]
         column_note = f" · first {most} of {len(columns)} columns" if len(columns) > most else ""
         for head, values in _heads(summary, stage):
@@ -69,11 +70,6 @@ def _whole(summary: Summary, steps: Steps, screen: Screen) -> Iterator[Renderabl
             )
             maps.append(each)
     yield from arranged(maps, screen)
-
-
-def _label_columns(labels: Sequence[str], numbers: Sequence[int], screen: Screen) -> int:
-    widths = (cell_len(visible(f"{number} {label}")) for number, label in zip(numbers, labels, strict=True))
-    return min(max(widths, default=0), label_columns(screen))
 
 
 def _heads(summary: Summary, stage: Stage) -> Sequence[tuple[str, np.ndarray]]:

@@ -69,5 +69,4 @@ def _as_it_is(renderable: RenderableType, screen: Screen) -> str | None:
     if screen.depth != "none" or not isinstance(renderable, Text):
         return "" if renderable == "" else None
     plain = renderable.plain
-    fits = "\t" not in plain and all(cell_len(line) <= screen.width for line in plain.split("\n"))
-    return plain if fits else None
+    return plain if "\t" not in plain and all(cell_len(line) <= screen.width for line in plain.split("\n")) else None
