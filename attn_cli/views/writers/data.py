@@ -90,7 +90,7 @@ def to_table(report: Report, delimiter: str, *, header: bool) -> bytes:
 
 
 def to_markdown(report: Report) -> str:
-    """A report's text, model and rows as a table of GitHub's Markdown; InputError for over 4,096 rows."""
+    """A report's text, model, findings and rows as GitHub's Markdown; InputError for over 4,096 rows."""
     rows = list(islice(records(report), _MOST + 1))
     if len(rows) > _MOST:
         raise InputError(f"a table of over {_MOST:,} rows is too large for md", "use --format csv or html")
@@ -101,7 +101,8 @@ def to_markdown(report: Report) -> str:
     lines = [name.replace("_", " ") for name in names], ["---"] * len(names), *cells
     table = [f"| {' | '.join(line)} |" for line in lines] if names else ["nothing"]
     of_model = [f"model: {escaped(model)}", ""] if text else []
-    return "\n".join([f"## {number}{escaped(text or model)}", "", *of_model, *table, ""])
+    said = [f"    {visible(finding)}\n" for finding in answer_of(report).findings]  # as code: no markup
+    return "\n".join([f"## {number}{escaped(text or model)}", "", *of_model, *said, *table, ""])
 
 
 def escaped(text: str) -> str:
