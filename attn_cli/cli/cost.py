@@ -6,8 +6,10 @@ from typing import Literal
 from attn_cli.cli.kit.options.command import OutputOptions, shows_report
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import InputError
+from attn_cli.kept import place_of
 from attn_cli.kernel.lessons.cost import LayerSizes
 from attn_cli.sources import about_of
+from attn_cli.sources.files.paths import expanded
 from attn_cli.sources.numbers import numbers_in
 from attn_cli.sources.sizes import Sizes, read_sizes
 from attn_cli.summaries.answers.cost import cost_of
@@ -21,7 +23,7 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 class SizeOptions:
     """Options for the sizes of attention: a model, and single sizes that replace the model's."""
 
-    model: str | None = option("--model -m MODEL", "Take sizes from a model folder.")
+    model: str | None = option("--model -m MODEL", "Take sizes from a model folder or .gguf file.")
     heads: int | None = option("--heads H", "Set the number of query heads (default: 1).", min=1)
     kv_heads: int | None = option("--kv-heads G", "Set the number of key heads (default: H).", min=1)
     dim: int | None = option("--dim --head-dim D", "Set the head size, width / H (default: 64).", min=1)
@@ -32,7 +34,10 @@ class SizeOptions:
     def sizes(self) -> Sizes:
         """The sizes of the model, each replaced by its option if given; else options alone."""
         if self.model is not None:
-            sizes = read_sizes(self.model)
+            unpacked = place_of(expanded(self.model)) if self.model.endswith(".gguf") else None
+            if self.model.endswith(".gguf") and not (unpacked and unpacked.is_dir()):
+                raise InputError(f"{self.model} is not unpacked yet", f"run attn layers -m {self.model}, or give sizes")
+            sizes = read_sizes(str(unpacked or self.model))
         else:
             if self.kv_heads and not self.heads:
                 raise InputError("--kv-heads needs --heads", "add --heads H, the query heads that share them")

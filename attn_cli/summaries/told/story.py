@@ -45,8 +45,7 @@ def resting_keys(seen: Seen) -> set[int]:
     """The keys that heads rest on whatever they say: the first of causal text, special tokens, sinks of the text."""
     (summary, part), first = seen[0], {0} if seen[0][1].causal else set()
     sinks = {sink["key"] for sink in text_sinks(summary for summary, _ in seen)}
-    alone = part.rows if len(part.rows) == 1 else ()
-    return (first | set(special_places(summary.keys).tolist()) | sinks) - set(alone)
+    return (first | set(special_places(summary.keys).tolist()) | sinks) - set(part.rows if len(part.rows) == 1 else ())
 
 
 def read_shares(seen: Seen) -> np.ndarray:

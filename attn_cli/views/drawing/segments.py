@@ -94,7 +94,6 @@ def _mark(step: int, ramp: Ramp, screen: Screen) -> str:
 def _runs(steps: np.ndarray) -> Sequence[tuple[int, int]]:
     if len(steps) <= _FEW:  # then NumPy's calls cost more than the numbers
         return [(step, len(list(run))) for step, run in groupby(steps.tolist())]
-    ends = np.flatnonzero(np.diff(steps)) + 1
-    starts = np.concatenate([[0], ends])
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(steps)) + 1])
     counts = np.diff(np.concatenate([starts, [len(steps)]]))
     return list(zip(steps[starts].tolist(), counts.tolist(), strict=True))

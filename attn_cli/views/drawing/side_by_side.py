@@ -30,10 +30,7 @@ def arranged(maps: Sequence[HeatMap], screen: Screen) -> Iterator[RenderableType
 
 
 def _across(maps: Sequence[HeatMap], screen: Screen) -> int:
-    if len(maps) == 1:
-        return 1
-    most = (screen.width + _GAP) // (max(maps[0].width, _NARROWEST) + _GAP)
-    return max(1, min(most, len(maps)))
+    return max(1, min((screen.width + _GAP) // (max(maps[0].width, _NARROWEST) + _GAP), len(maps)))
 
 
 def _beside(maps: Sequence[HeatMap], width: int) -> Table:
