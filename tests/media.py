@@ -50,9 +50,9 @@ def saved(model: PreTrainedModel, folder: Path, *parts: object, strength: float 
     return folder
 
 
-def vit(folder: Path) -> Path:
+def vit(folder: Path, kind: str = "ViT") -> Path:
     torch.manual_seed(0)
-    model = transformers.ViTModel(transformers.ViTConfig(**TOWER))
+    model = getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**TOWER))
     return saved(model, folder, transformers.ViTImageProcessor(size={"height": 32, "width": 32}))
 
 
@@ -140,9 +140,7 @@ def trocr(folder: Path) -> Path:
 
 def vit_mae(folder: Path) -> Path:
     """A ViT that sees a quarter of its patches, drawn by lot: nobody knows which."""
-    torch.manual_seed(0)
-    model = transformers.ViTMAEModel(transformers.ViTMAEConfig(**TOWER))
-    return saved(model, folder, transformers.ViTImageProcessor(size={"height": 32, "width": 32}))
+    return vit(folder, "ViTMAE")
 
 
 def whisper(folder: Path) -> Path:

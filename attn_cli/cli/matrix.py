@@ -16,7 +16,6 @@ from attn_cli.prompt import Prompt
 from attn_cli.selection import ranges
 from attn_cli.sources.memory import check_memory
 from attn_cli.summaries.calls.hidden_keys import of_whole_call
-from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.calls.read_shares import By
 from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
@@ -24,6 +23,7 @@ from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.overview import with_one_head, with_one_matrix_alone
 from attn_cli.views.drawing.image import whole_row
+from attn_cli.views.drawing.image_grid import image_grids
 from attn_cli.views.drawing.panels import MOST_PANELS
 from attn_cli.views.view import View, ViewSettings
 

@@ -14,7 +14,6 @@ from attn_cli.explore.window import CellForm, MatrixWindow, Space, forms, window
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.answers.kinds import recorded_kinds
-from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS, Statistic
 from attn_cli.summaries.sinks import expected_sinks
@@ -22,6 +21,7 @@ from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.told.overview import recorded_link
 from attn_cli.summaries.told.story import Row, Story, kept_story, needed, readers, recorded_cell
 from attn_cli.views.answers.story import word_label
+from attn_cli.views.drawing.image_grid import image_grids
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen, label_columns
 from attn_cli.views.drawing.text_layout import TextLayout, layout_of

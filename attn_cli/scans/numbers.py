@@ -1,30 +1,34 @@
 """The numbers of every head in each text of a batch: those of `attn heads` and `attn heads --kinds`, by their code."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from attn_cli.arrays import to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call, Place
+from attn_cli.kernel.cpu import walk
+from attn_cli.kernel.definition.mask import Ends, Mask, intervals
 from attn_cli.kernel.stats.wanted import RankedKeys, RowNumbers, RowStats, TopK, Wanted
 from attn_cli.prompt import EncodedText, Token
-from attn_cli.summaries.reducers.heads import STATISTICS, HeadStatistics, Rows, SeenRows, TextRows, statistics_of
+from attn_cli.summaries.reducers.heads import STATISTICS, HeadStatistics, Rows, SeenRows, statistics_of
 from attn_cli.summaries.reducers.kinds.reducer import (
     HeadKindsReducer,
     KindNumbers,
     first_is_sink,
     kind_numbers,
+    residual_lengths_of,
     sink_signs,
 )
-from attn_cli.summaries.reducers.kinds.targets import BACK, KINDS, RowFactors, Targets
+from attn_cli.summaries.reducers.kinds.targets import BACK, KINDS, RowFactors, Targets, TextRows, factors_of, targets_of
+from attn_cli.summaries.sight import Sight
+from attn_cli.summaries.sinks import expected_sinks
 
 _LARGEST = TopK(1, scores=False)
-_CELLS = 2**19  # heads times rows of the calls that are held at a time: some 100 bytes each
 PEAK = ("peak_weight", "peak_query", "peak_key")
 JUDGED = ("share", "non_sink_weight", "row_support", "control", "baseline", "rows", "control_rows", "first_is_sink")
-_Gave = tuple[Place, RowStats, tuple[np.ndarray, np.ndarray]]  # a call's statistics, and its signs of sinks
 SHARES = {kind.name: f"{kind.name}_share" for kind in KINDS if kind not in BACK[-3:]}  # of rare kinds sums are enough
 NUMBERS = (*(each.name for each in STATISTICS), *SHARES.values(), *PEAK)
 
@@ -36,13 +40,13 @@ class NotFiniteError(Exception):
 class ModuleNumbers(NamedTuple):
     """One module's numbers of h heads in B texts.
 
-    values  `NUMBERS` `[h, B]` by name
+    values  `NUMBERS` `[h, B]` by name, NaN where a text has none
     sums    `JUDGED`, `share_squared` `[K, h]` of K kinds, added up over texts, under NAME.count how many have one
     """
 
     place: Place
     values: Mapping[str, np.ndarray]
-    sums: Mapping[str, np.ndarray]
+    sums: dict[str, np.ndarray]
 
     @classmethod
     def together(cls, parts: "Sequence[ModuleNumbers]") -> "ModuleNumbers":
@@ -52,105 +56,182 @@ class ModuleNumbers(NamedTuple):
         return cls(parts[0].place, values, sums)
 
 
+@dataclass(frozen=True)
+class _OwnText(Mask):
+    """The mask of several texts one after the other: a row sees keys of its own text, `first` to before `last`."""
+
+    ends: Ends | None = None
+
+    def interval(self, i: np.ndarray, m: int) -> Ends | None:
+        return None if self.ends is None else Ends(self.ends.first[i], self.ends.last[i])
+
+
+class _Texts(NamedTuple):
+    """B texts of at most n tokens, and what is asked about their rows `[B * n]`, each layer the same."""
+
+    tokens: tuple[Token, ...]
+    asked: Rows
+    targets: Targets
+    factors: RowFactors
+    wanted: Wanted
+
+
 class BatchCollector:
-    """Takes in the attention of a batch of texts, layer by layer, a text at a time."""
+    """Takes in the attention of a batch of texts, layer by layer; texts that suit are computed together."""
 
     def __init__(self, texts: Sequence[str], encoded: Sequence[EncodedText], seed: int) -> None:
-        self._tokens = [_tokens(*each) for each in zip(texts, encoded, strict=True)]
-        self._kinds = [HeadKindsReducer(seed=seed) for _ in texts]
-        self._statistics = [HeadStatistics() for _ in texts]
-        self._wanted: dict[tuple[int, ...], tuple[Rows, Targets, Wanted]] = {}
-        self._held: dict[tuple[int, ...], tuple[Rows, Targets, RowFactors, list[_Gave]]] = {}
-        self._cells = 0
-        self._found: dict[tuple[object, ...], list[ModuleNumbers]] = {}
+        self._tokens, self._seed = [_tokens(*each) for each in zip(texts, encoded, strict=True)], seed
+        self._reducers = [(HeadKindsReducer(seed=seed), HeadStatistics()) for _ in texts]
+        self._spans: dict[tuple[int, int], tuple[Mask, Ends | None, bool]] = {}
+        self._texts: dict[tuple[object, ...], _Texts] = {}
+        self._held: list[AttentionCall] = []  # of one module
+        self._found: dict[tuple[object, ...], ModuleNumbers] = {}
         self._broken: set[int] = set()
 
     def __call__(self, call: Call) -> None:
         """Take in one text of a layer."""
         place, tokens = call.place, self._tokens[call.place.text]
-        if isinstance(call, AttentionCall) and place.stream != "cross" and call.n == call.m == len(tokens):
-            call = replace(call, queries=tokens, keys=tokens)
-        kinds, rows = self._kinds[place.text], self._statistics[place.text].rows_of(call)
-        targets, shows_weights = kinds.targets(call), call.q is None
-        asked = (id(rows), id(targets), shows_weights)
-        if asked not in self._wanted:
-            own = Wanted(seen=shows_weights, tops=(_LARGEST,))
-            self._wanted[asked] = rows, targets, rows.wanted() | targets.wanted | own
-        stats = call.row_stats(self._wanted[asked][-1])
-        if not np.isfinite(np.asarray(stats.weight_sum)).all():
-            self._broken.add(place.text)
-        factors, _ = kinds.rows(call, stats)
-        *_, alike = self._held.setdefault((*asked, id(factors)), (rows, targets, factors, []))
-        alike.append((place, stats, sink_signs(call)))
-        self._cells += call.h * call.n
-        if self._cells > _CELLS:
+        if self._held and _module(self._held[0].place) != _module(place):
             self._finish()
+        if not isinstance(call, AttentionCall) or place.stream == "cross" or not call.n == call.m == len(tokens):
+            self._alone(call)
+            return
+        call = replace(call, queries=tokens, keys=tokens)
+        is_fit = bool(self._held) or walk.suits(call.q, call.k, call.v, call.rule)
+        if not is_fit or call.output is not None or call.rule.bias is not None or self._spans_of(call)[1] is None:
+            self._alone(call)
+        else:  # copies: the model may go on to write in the memory of its own
+            q, k, v = (np.array(to_numpy(x)) for x in (call.q, call.k, call.v))
+            lengths = residual_lengths_of(call)
+            made_of = replace(call.ingredients, residual_lengths=lambda: lengths)
+            self._held.append(replace(call, q=q, k=k, v=v, ingredients=made_of))
 
     def modules(self) -> list[ModuleNumbers]:
         """The numbers of all texts by module, in the order of their first calls; NotFiniteError for NaN or Inf."""
+        self._finish()
         if self._broken:
             raise NotFiniteError(sorted(self._broken))
-        self._finish()
-        return [ModuleNumbers.together(parts) for parts in self._found.values()]
+        return list(self._found.values())
 
     def _finish(self) -> None:
-        """Make the numbers of all calls that are held; of a text's calls whose rows count alike, together."""
-        made = [numbers for alike in self._held.values() for numbers in _numbers(*alike)]
-        for numbers in sorted(made, key=lambda numbers: numbers.place.text):
-            place = numbers.place
-            self._found.setdefault((place.stream, place.layer, place.name, place.call), []).append(numbers)
-        self._held, self._cells = {}, 0
+        """Make the numbers of the calls that are held."""
+        held, self._held = self._held, []
+        for is_causal in (True, False):
+            alike = [call for call in held if self._spans_of(call)[2] == is_causal]
+            if alike:
+                self._together(alike, is_causal=is_causal)
+
+    def _spans_of(self, call: Call) -> tuple[Mask, Ends | None, bool]:
+        """The call's mask, the keys that each row sees if they have no holes, and whether it is causal."""
+        mask, key = call.rule.mask, (id(call.rule.mask), call.n)
+        if key not in self._spans:
+            self._spans[key] = mask, intervals(mask, call.n, call.m), call.is_causal
+        return self._spans[key]
+
+    def _together(self, calls: Sequence[AttentionCall], *, is_causal: bool) -> None:
+        """Make the numbers of some texts as one whose rows see keys of their own text, or else of each."""
+        n, rule, counts = max(call.n for call in calls), calls[0].rule, np.array([call.n for call in calls])
+        spans = [self._spans_of(call)[1] or () for call in calls]
+        moved = ([x[None] + at * n for at, x in enumerate(of_texts)] for of_texts in zip(*spans, strict=True))
+        ends = Ends(*(_beside(of_texts, n)[0] for of_texts in moved))
+        key = (*(call.place.text for call in calls), is_causal, rule.sink is None, *(x.tobytes() for x in ends))
+        texts = self._texts[key] = self._texts.get(key) or self._asked_of(calls, ends, n, is_causal=is_causal)
+        q, k, v = (_beside([getattr(call, name) for call in calls], n) for name in ("q", "k", "v"))
+        each = [lengths[None] for call in calls if (lengths := residual_lengths_of(call)) is not None]
+        made_of = replace(calls[0].ingredients, residual_lengths=lambda: _beside(each, n)[0] if each else None)
+        rule = replace(rule, mask=_OwnText(ends=ends))
+        whole = AttentionCall(q, k, v, rule, calls[0].place, texts.tokens, texts.tokens, ingredients=made_of)
+        stats = whole.compiled_stats(texts.wanted)
+        if stats is None:
+            for call in calls:
+                self._alone(call)
+            return
+        norms, vectors = (x.reshape(len(x), -1, n) for x in sink_signs(whole))
+        self._note(calls, texts, stats, first_is_sink(norms, vectors, counts))
+
+    def _asked_of(self, calls: Sequence[AttentionCall], ends: Ends, n: int, *, is_causal: bool) -> "_Texts":
+        rows = TextRows.together([TextRows.of(call.keys, expected_sinks(call)) for call in calls], n)
+        targets = targets_of(rows, is_causal=is_causal, seed=self._seed)
+        asked = Rows.together([self._reducers[call.place.text][1].rows_of(call) for call in calls], n)
+        factors = factors_of(targets, Sight(ends, len(ends.first)), learned_sink=calls[0].rule.sink is not None)
+        tokens = tuple(token for call in calls for token in (*call.keys, *call.keys[-1:] * (n - call.n)))
+        return _Texts(tokens, asked, targets, factors, asked.wanted() | targets.wanted | Wanted(tops=(_LARGEST,)))
+
+    def _alone(self, call: Call) -> None:
+        reducer, statistics = self._reducers[call.place.text]
+        targets, asked = reducer.targets(call), statistics.rows_of(call)
+        stats = call.row_stats(asked.wanted() | targets.wanted | Wanted(seen=call.q is None, tops=(_LARGEST,)))
+        texts = _Texts(call.keys, asked, targets, reducer.rows(call, stats)[0], stats.wanted)
+        self._note([call], texts, stats, first_is_sink(*sink_signs(call))[:, None])
+
+    def _note(self, calls: Sequence[Call], texts: "_Texts", stats: RowStats, is_sink: np.ndarray) -> None:
+        """Note the numbers of one module in some texts."""
+        stats, at, place = _by_text(stats, len(calls)), [call.place.text for call in calls], calls[0].place
+        is_finite = np.isfinite(np.asarray(stats.weight_sum)).all(axis=(0, 2))
+        self._broken |= {at[text] for text in np.flatnonzero(~is_finite)}
+        kinds = kind_numbers(stats, texts.targets, texts.factors, is_sink)
+        shares = {f"{kind.name}_share": share for kind, share in zip(KINDS, kinds.share, strict=True)}
+        values = {**statistics_of(SeenRows(texts.asked, stats, None)), **shares, **_peaks(texts, stats)}
+        unknown = ModuleNumbers(place, {name: np.full((calls[0].h, len(self._tokens)), np.nan) for name in NUMBERS}, {})
+        found = self._found.setdefault(_module(place), unknown)
+        for name in NUMBERS:
+            found.values[name][:, at] = values[name]
+        for name, x in _judged(kinds).items():
+            found.sums[name] = found.sums.get(name, 0) + x
 
 
-def _numbers(rows: Rows, targets: Targets, factors: RowFactors, calls: Sequence[_Gave]) -> Iterator[ModuleNumbers]:
-    places, each, signs = zip(*calls, strict=True)
-    stats = _of_all_heads(each)
-    is_sink = first_is_sink(*(np.concatenate(of_calls) for of_calls in zip(*signs, strict=True)))
-    kinds = kind_numbers(stats, targets, factors, is_sink)
-    shares = {f"{kind.name}_share": share[:, 0] for kind, share in zip(KINDS, kinds.share, strict=True)}
-    values = {**statistics_of(SeenRows(rows, stats, None)), **shares, **_peaks(rows.text, targets, stats)}
-    judged, stop = _judged(kinds), 0
-    for place in places:
-        heads = slice(stop, stop := stop + len(place.heads))
-        sums = {name: x[:, heads] for name, x in judged.items()}
-        yield ModuleNumbers(place, {name: values[name][heads, None] for name in NUMBERS}, sums)
+def _module(place: Place) -> tuple[object, ...]:
+    return place.stream, place.layer, place.name, place.call
+
+
+def _beside(parts: Sequence[np.ndarray], n: int) -> np.ndarray:
+    """Arrays of texts `[h, rows, ...]` as one `[h, B * n, ...]`, n rows of each, 0 after a text's own."""
+    made = np.zeros((len(parts[0]), n * len(parts), *parts[0].shape[2:]), parts[0].dtype)
+    for at, part in enumerate(parts):
+        made[:, n * at : n * at + part.shape[1]] = part
+    return made
+
+
+def _by_text(stats: RowStats, b: int) -> RowStats:
+    """Statistics of rows `[h, B * n, ...]` as `[h, B, n, ...]`."""
+    names = [x.name for x in fields(RowNumbers) if getattr(stats, x.name) is not None] + ["masked"]
+    whole = {name: np.asarray(getattr(stats, name)) for name in names}
+    whole |= {"weights": stats.tops[_LARGEST].weights, "keys": stats.tops[_LARGEST].keys}
+    cut: dict[str, Any] = {name: x.reshape(len(x), b, -1, *x.shape[2:]) for name, x in whole.items()}
+    return RowStats(stats.wanted, tops={_LARGEST: RankedKeys(cut.pop("weights"), None, cut.pop("keys"))}, **cut)
 
 
 def _judged(kinds: KindNumbers) -> dict[str, np.ndarray]:
-    """What kinds are judged by in one text, 0 for none `[K, h]`, and under NAME.count 1 where the text has it."""
-    sums: dict[str, np.ndarray] = {}
+    """What kinds are judged by, added up over texts `[K, h]`, and under NAME.count how many texts have it."""
+    sums = {"share_squared": (np.nan_to_num(kinds.share) ** 2).sum(axis=-1)}
     for name in JUDGED:
-        of_kinds = getattr(kinds, name)[..., 0]  # [K, h], [K] of all heads alike, or [h] of all kinds alike
-        of_kinds = of_kinds[:, None] if of_kinds.ndim == 1 and name != "first_is_sink" else of_kinds
-        of_kinds = np.broadcast_to(of_kinds, kinds.share.shape[:2])
-        sums |= {name: np.nan_to_num(of_kinds.astype(np.float64)), f"{name}.count": (~np.isnan(of_kinds)).astype(int)}
-    return sums | {"share_squared": np.nan_to_num(kinds.share[..., 0]) ** 2}
-
-
-def _of_all_heads(parts: Sequence[RowStats]) -> RowStats:
-    names: list[str] = [x.name for x in fields(RowNumbers) if getattr(parts[0], x.name) is not None] + ["masked"]
-    tops = [part.tops[_LARGEST] for part in parts]
-    largest = RankedKeys(np.concatenate([x.weights for x in tops]), None, np.concatenate([x.keys for x in tops]))
-    numbers: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return RowStats(parts[0].wanted, tops={_LARGEST: largest}, **numbers)
+        of_kinds = getattr(kinds, name)  # [K, h, B], [K, B] of all heads alike, or [h, B] of all kinds alike
+        of_kinds = of_kinds[:, None] if of_kinds.ndim == 2 and name != "first_is_sink" else of_kinds
+        of_kinds = np.broadcast_to(of_kinds, kinds.share.shape).astype(np.float64)
+        sums |= {name: np.nansum(of_kinds, axis=-1), f"{name}.count": (~np.isnan(of_kinds)).sum(axis=-1)}
+    return sums
 
 
 def _tokens(text: str, encoded: EncodedText) -> tuple[Token, ...]:
     made = []
     for at, (number, special, start, end) in enumerate(zip(*(x.tolist() for x in encoded), strict=True)):
-        token = Token(at, "", number, special=special)
-        made.append(token if start < 0 else replace(token, text=text[start:end], start=start, end=end))
+        is_text = start >= 0
+        own = text[start:end] if is_text else ""
+        made.append(Token(at, own, number, start if is_text else None, end if is_text else None, special))
     return tuple(made)
 
 
-def _peaks(text: TextRows, targets: Targets, stats: RowStats) -> dict[str, np.ndarray]:
-    """The largest weight of each head on a token that is no expected sink, its query and its key, `[h]` each."""
-    top, is_text = stats.tops[_LARGEST], np.array([token.start is not None for token in text.keys])
-    weights, keys = top.weights[..., 0], top.keys[..., 0]  # [h, n]
-    counts = is_text if is_text.any() else np.ones(text.m, bool)
-    rows = counts[text.m - text.n :] if text.n <= text.m else np.ones(text.n, bool)
-    allowed = counts & (targets.marks[1] > 0)
+def _peaks(texts: _Texts, stats: RowStats) -> dict[str, np.ndarray]:
+    """The largest weight of each head on a token that is no expected sink, its query and its key, `[h, B]` each."""
+    top = stats.tops[_LARGEST]
+    weights, keys = top.weights[..., 0], top.keys[..., 0]  # [h, B, n]
+    _, b, n = weights.shape
+    is_text = np.array([token.start is not None for token in texts.tokens]).reshape(b, -1)  # [B, m]
+    counts, m = is_text | ~is_text.any(axis=-1, keepdims=True), is_text.shape[1]
+    rows = counts[:, m - n :] if n <= m else np.ones((b, n), bool)
+    allowed = counts.reshape(-1) & (texts.targets.marks[1] > 0)
     weights = np.where((keys >= 0) & allowed[keys] & rows, weights, 0)
-    query = weights.argmax(axis=-1)[:, None]  # the first of equal ones
-    most, key = (np.take_along_axis(x, query, axis=-1)[:, 0] for x in (weights, keys))
-    return dict(zip(PEAK, (np.where(most > 0, x, np.nan) for x in (most, query[:, 0], key)), strict=True))
+    query = weights.argmax(axis=-1)[..., None]  # the first of equal ones
+    most, key = (np.take_along_axis(x, query, axis=-1)[..., 0] for x in (weights, keys))
+    found = (most, query[..., 0], key - m * np.arange(b))
+    return dict(zip(PEAK, (np.where(most > 0, x, np.nan) for x in found), strict=True))

@@ -7,8 +7,8 @@ import numpy as np
 from attn_cli.arrays import Array
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import ColumnSums
+from attn_cli.memo import memoised
 from attn_cli.prompt import Token
-from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.sight import Sight
 
 MOST_OF_A_KEY = 0.3  # the reception of a sink (Gu et al. 2024)
@@ -53,13 +53,19 @@ class SinkRows:
 
 def median(values: np.ndarray, axis: int = 0) -> np.ndarray:
     """The median along an axis, NaN if a number is NaN, without NumPy's, which imports its masked arrays."""
-    ordered = np.moveaxis(np.sort(values, axis=axis), axis, -1)  # NaN comes last
-    n = ordered.shape[-1]
-    middle = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
-    return np.where(np.isnan(ordered[..., -1]), np.nan, middle)
+    return _middle(np.moveaxis(values, axis, -1), np.array(values.shape[axis]))
 
 
-def over_median(norms: np.ndarray) -> np.ndarray:
-    """Each of `norms` `[..., m]` over the median of its row; NaN where that is 0."""
-    middle = median(norms := norms.astype(np.float64), axis=-1)[..., None]
+def _middle(values: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """The median `[...]` of the first `count` `[...]` of `values` `[..., m]`; NaN if one of them is NaN."""
+    n = np.broadcast_to(count, values.shape[:-1])[..., None]
+    ordered = np.sort(np.where(np.arange(values.shape[-1]) < n, values, np.nan), axis=-1)  # NaN comes last
+    lower, upper, last = (np.take_along_axis(ordered, at, axis=-1)[..., 0] for at in ((n - 1) // 2, n // 2, n - 1))
+    return np.where(np.isnan(last), np.nan, (lower + upper) / 2)
+
+
+def over_median(norms: np.ndarray, count: np.ndarray | None = None) -> np.ndarray:
+    """Each of `norms` `[..., m]` over the median of its row, or of the row's first `count`; NaN where that is 0."""
+    norms = norms.astype(np.float64)
+    middle = _middle(norms, np.array(norms.shape[-1]) if count is None else count)[..., None]
     return np.divide(norms, middle, out=np.full_like(norms, np.nan), where=middle > 0)

@@ -11,12 +11,15 @@ from attn_cli.scans.results import ci_half_width, holm, two_sided_p
 from attn_cli.scans.scan import scan
 from attn_cli.scans.show import Scan, open_scan
 from attn_cli.selection import Selection
+from attn_cli.sources import open_source
 from attn_cli.sources.huggingface.source import ModelSource
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.heads import STATISTICS, Heads, HeadStatistics
 from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES, HeadKinds, HeadKindsReducer, KindNumbers
 from attn_cli.summaries.reducers.kinds.targets import KINDS
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
+from tests.architectures.tiny import tiny_model
+from tests.media import tokenizer
 from tests.scans.corpora import sentences, written
 
 LAYERS = Selection(layers=(0, 1))  # the first are enough, and soon there
@@ -24,11 +27,14 @@ LINES = [" ".join(sentences(1, length, length, length)) for length in range(2, 2
 LINES += ["A longer one : the bank , the bank .", *sentences(3, 60, 90)]
 
 
-@pytest.fixture(scope="module", params=["minilm bands", "smollm compiled"])
+@pytest.fixture(scope="module", params=["minilm bands", "minilm compiled", "smollm compiled", "gpt_oss compiled"])
 def scanned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Scan, Any]:
-    """A scan of LINES, walked by compiled code or in bands, and the model."""
-    model, _, walk = request.param.partition(" ")
-    source, folder = ModelSource(request.getfixturevalue(model)), tmp_path_factory.mktemp("scan")
+    """A scan of LINES, walked by compiled code or in bands, and the model; GPT-OSS has learned sinks and windows."""
+    (model, _, walk), folder = request.param.partition(" "), tmp_path_factory.mktemp("scan")
+    if model == "gpt_oss":
+        tiny_model(model, "tiny").save_pretrained(folder)
+        tokenizer().save_pretrained(folder)
+    source: Any = open_source(str(folder)) if model == "gpt_oss" else ModelSource(request.getfixturevalue(model))
     with pytest.MonkeyPatch.context() as patch:
         if walk == "bands":
             patch.setattr(cpu, "suits", lambda *_: False)
@@ -44,9 +50,8 @@ def test_every_number_is_that_of_a_single_run(scanned: tuple[Scan, ModelSource])
     def visit(call: Any) -> None:
         summary = reduce(call, HeadStatistics(), judge)
         statistics, numbers = summary.part(Heads), summary.part(HeadKinds).numbers
-        named = statistics.statistics | {
-            f"{kind.name}_share": share[:, 0] for kind, share in zip(KINDS, numbers.share, strict=True)
-        }
+        shares = zip(KINDS, numbers.share, strict=True)
+        named = statistics.statistics | {f"{kind.name}_share": share[:, 0] for kind, share in shares}
         for name, values in named.items():
             expected.setdefault(name, []).append(values)
         kinds.setdefault(call.place.layer, []).append(numbers)
@@ -97,9 +102,8 @@ def test_points_of_published_tables(freedom: int) -> None:
 
 
 def test_ends_and_what_is_no_number() -> None:
-    assert two_sided_p([np.inf, np.nan, 2.0, 0.0], [5, 5, 0, 5]).tolist() == pytest.approx(
-        [0, np.nan, np.nan, 1], nan_ok=True
-    )
+    chances = two_sided_p([np.inf, np.nan, 2.0, 0.0], [5, 5, 0, 5])
+    assert chances.tolist() == pytest.approx([0, np.nan, np.nan, 1], nan_ok=True)
     assert np.isnan(ci_half_width([1.0, 1.0], [1, 0])).all()
     assert ci_half_width(0.0, 9) == 0
 

@@ -99,13 +99,17 @@ def walked(
         filled = to_numpy(output) if itemsize(output) == 4 else np.empty(output.shape, np.float32)
     sink = None if rule.sink is None else np.ascontiguousarray(to_numpy(rule.sink), dtype=np.float32)
     position = np.arange(m - n, m, dtype=np.int32)
+    at_once = min(g, max(1, _PANEL_BYTES // (4 * d * _padded(m))))  # key heads
+    panels, packed = np.empty(at_once * _padded(m) * d, np.float32), np.zeros(at_once, np.int32)
     stats = RowStats(wanted)
     for number, walk in enumerate(_walks(wanted, has_output=output is not None)):
         rows = slice(None) if walk.rows is None else list(walk.rows)
         of_rows = {"first": span.first[rows], "last": span.last[rows], "position": position[rows]}
         given, r = of_rows | _given(walk.wanted, rows, m), len(of_rows["first"])
         noted = _allocated(walk, h, r, m)
-        for key_heads in (slice(*part) for part in runs(range(g), max(1, _PANEL_BYTES // (4 * d * _padded(m))))):
+        for key_heads in (slice(*part) for part in runs(range(g), at_once)):
+            if at_once < g:  # else all heads stay packed for the next pass
+                packed[:] = 0
             heads = slice(key_heads.start * h // g, key_heads.stop * h // g)
             job = AttentionStruct(n=r, m=m, d=d, e=values.shape[2], scale=rule.scale, task_rows=_TASK_ROWS)
             job.h, job.g = heads.stop - heads.start, key_heads.stop - key_heads.start
@@ -115,8 +119,7 @@ def walked(
                 setattr(job, f"{name}_head", x.strides[0] // x.itemsize if x.shape[0] > 1 else 0)
                 setattr(job, f"{name}_row", x.strides[1] // x.itemsize if x.shape[1] > 1 else 0)
             own = {name: x[heads] for name, x in noted.items()} | ({} if sink is None else {"sink": sink[heads]})
-            packed = {"panels": np.empty(job.g * _padded(m) * d, np.float32), "packed": np.zeros(job.g, np.int32)}
-            for name, x in (strided | given | own | packed).items():
+            for name, x in (strided | given | own | {"panels": panels, "packed": packed}).items():
                 setattr(job, name, x.ctypes.data)
             job.width_of_vectors = widest_vectors() if vectors is None else vectors
             job.count = noted["top_keys"].shape[-1] if "top_keys" in noted else 0

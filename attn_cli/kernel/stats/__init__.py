@@ -1,1 +1,1 @@
-"""Per-row statistics of attention: `of_bands` defines them, `compiled` and `padded` compute them sooner."""
+"""Per-row statistics of attention: `of_bands` defines them, `kernel.cpu` computes them sooner."""

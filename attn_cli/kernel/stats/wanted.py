@@ -8,7 +8,6 @@ import numpy as np
 
 from attn_cli.arrays import Array
 
-MOMENTS = ("masked", "maximum", "logsumexp", "weight_sum", "entropy_nats", "distance")
 Rows = tuple[int, ...] | None
 """Ascending query rows; None for all."""
 

@@ -58,11 +58,8 @@ def split_words(text: str, table: "WordTable | None" = None) -> list[tuple[str, 
         else:
             open_run = False
     words = [(text[start:end], start, end) for start, end in spans]
-    return words if table is None else [x for x in words if not _is_punctuation(x[0]) or table.index(x[0]) is not None]
-
-
-def _is_punctuation(word: str) -> bool:
-    return unicodedata.category(word[0])[0] == "P"
+    is_mark = (unicodedata.category(word[0][0])[0] == "P" for word in words)
+    return [x for x, mark in zip(words, is_mark, strict=True) if not mark or not table or table.index(x[0]) is not None]
 
 
 def split_terms(text: str) -> tuple[list[int], list[Token]]:

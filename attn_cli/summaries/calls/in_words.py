@@ -10,9 +10,9 @@ import numpy as np
 from attn_cli.arrays import at_least_float32, from_numpy, segment_sums, zeros
 from attn_cli.call import Call
 from attn_cli.kernel.bands.band import Band
+from attn_cli.memo import memoised
 from attn_cli.prompt import Prompt, Token
 from attn_cli.summaries.calls.derived import DerivedCall
-from attn_cli.summaries.calls.memo import memoised
 
 
 class MergedWords(NamedTuple):

@@ -12,10 +12,10 @@ from attn_cli.arrays import Array
 from attn_cli.call import Call
 from attn_cli.kernel.stats.wanted import Rows as PickedRows
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
+from attn_cli.memo import memoised
 from attn_cli.prompt import Token
-from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.kinds.targets import INDUCTION, content_lists, names_of
+from attn_cli.summaries.reducers.kinds.targets import names_of
 
 RULES = 0.95  # of a row's weight
 _BITS_PER_NAT = float(1 / np.log(2))
@@ -43,10 +43,6 @@ class TextRows(NamedTuple):
         )
 
 
-def _first(text: TextRows) -> np.ndarray:
-    return np.zeros(text.n, np.int64)
-
-
 def _following(text: TextRows) -> np.ndarray:
     """The key after the last earlier occurrence of each query's token."""
     known = text.same_tokens and text.n <= text.m
@@ -61,7 +57,7 @@ def back(places: int, text: TextRows) -> np.ndarray:
 
 _MOMENTS = ("masked", "weight_sum", "entropy_nats", "distance", "maximum", "logsumexp")
 KEYS: dict[str, Callable[[TextRows], np.ndarray]] = {
-    "first": _first,
+    "first": lambda text: np.zeros(text.n, np.int64),
     "previous": partial(back, 1),
     "own": partial(back, 0),
     "next": partial(back, -1),
@@ -73,11 +69,15 @@ KEYS: dict[str, Callable[[TextRows], np.ndarray]] = {
 @memoised
 def followers(tokens: Sequence[Token]) -> np.ndarray:
     """For every token the index of the one after its last earlier occurrence `[n]`, -1 where there is none."""
-    return content_lists(names_of(tokens), is_causal=True)[INDUCTION][:, 0]
+    found, after = list[int](), dict[int, int]()
+    for at, name in enumerate(names_of(tokens).tolist()):
+        found.append(after.get(name, -1))
+        after[name] = at + 1
+    return np.array(found, np.int64)
 
 
 class Rows:
-    """The rows of a text, and of each the keys by the rules of `KEYS` `[n, 1]`."""
+    """The rows of a text, or of several that are alike, and of each the keys by the rules of `KEYS` `[n, 1]`."""
 
     def __init__(self, text: TextRows) -> None:
         self.text = text
@@ -86,6 +86,18 @@ class Rows:
         if text.is_causal:
             self.keys.pop("next", None)
 
+    @classmethod
+    def together(cls, texts: "Sequence[Rows]", n: int) -> "Rows":
+        """Those of all, n of each text, whose keys are n apart, too."""
+        made = cls(texts[0].text)
+        made.keys = {}
+        for name in dict.fromkeys(name for each in texts for name in each.keys):
+            own = [each.keys.get(name, np.empty((0, 1), np.int64)) for each in texts]
+            moved = [np.where(keys >= 0, keys + n * at, -1) for at, keys in enumerate(own)]
+            padded = [np.pad(keys, ((0, n - len(keys)), (0, 0)), constant_values=-1) for keys in moved]
+            made.keys[name] = np.concatenate(padded)
+        return made
+
     def wanted(self, rows: PickedRows = None) -> Wanted:
         """The request for what the numbers are made of."""
         moments = [name for name in _MOMENTS if not (self.text.is_signed and name in ("entropy_nats", "logsumexp"))]
@@ -93,7 +105,7 @@ class Rows:
 
 
 class SeenRows:
-    """The statistics of rows, from which the numbers of heads are made."""
+    """The statistics of rows `[h, n]`, or of those of B texts `[h, B, n]`, from which the numbers of heads are made."""
 
     def __init__(self, asked: Rows, stats: RowStats, rows: PickedRows) -> None:
         self.asked, self.text, self.stats, self.rows = asked, asked.text, stats, rows
@@ -113,7 +125,7 @@ class SeenRows:
         if rule not in self.asked.keys:
             return self._nothing[0] > 0
         found = self.asked.keys[rule][:, 0] >= 0
-        return found if self.rows is None else found[list(self.rows)]
+        return found.reshape(self.live.shape[1:]) if self.rows is None else found[list(self.rows)]
 
     @cached_property
     def _nothing(self) -> Array:
@@ -278,7 +290,7 @@ def ruled(rows: SeenRows) -> Array | None:
 
 def statistics_of(seen: SeenRows) -> dict[str, np.ndarray]:
     """Every number of `STATISTICS` of h heads `[h]`, NaN where there is none."""
-    nothing = np.full(len(seen.live_rows), np.nan)
+    nothing = np.full(seen.live_rows.shape, np.nan)
     found = {number.name: number.of(seen) for number in STATISTICS}
     return {name: nothing if values is None else values.astype(np.float64) for name, values in found.items()}
 

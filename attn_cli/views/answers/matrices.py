@@ -8,7 +8,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.prompt import Token, later_pieces
-from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
@@ -16,6 +15,7 @@ from attn_cli.summaries.standing_out import StandOut
 from attn_cli.views.drawing.cells import BOLD, packed
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import query_maps
+from attn_cli.views.drawing.image_grid import image_grids
 from attn_cli.views.drawing.labels import head_choice, head_name, place_prefix, text_with_mark, token_label, which_heads
 from attn_cli.views.drawing.panels import ColoredText
 from attn_cli.views.drawing.screen import Screen

@@ -10,13 +10,13 @@ from rich.style import Style
 from rich.text import Text
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.calls.image_grid import ImageGrid, image_grids
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.keys import Received, mean_received
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.cells import DIM, fit, packed_text
 from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.image_grid import ImageGrid, image_grids
 from attn_cli.views.drawing.labels import token_label, which_heads
 from attn_cli.views.drawing.palette import lit, ramp_for
 from attn_cli.views.drawing.screen import Screen, largest_map

@@ -11,7 +11,6 @@ from attn_cli.prompt import Token, later_pieces
 from attn_cli.recording import RecordedLayer, Recording
 from attn_cli.summaries.answer import head_name
 from attn_cli.summaries.answers.kinds import recorded_kinds
-from attn_cli.summaries.calls.image_grid import image_grids
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.kinds.targets import Kind
@@ -24,6 +23,7 @@ from attn_cli.text import counted, cut, model_name, visible
 from attn_cli.views.answers.story import linked_lines
 from attn_cli.views.drawing.figure import written
 from attn_cli.views.drawing.image import whole_row
+from attn_cli.views.drawing.image_grid import image_grids
 from attn_cli.views.drawing.labels import look_of
 from attn_cli.views.drawing.palette import color_at, is_light
 from attn_cli.views.drawing.text_layout import gaps

@@ -25,7 +25,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats import of_bands
 from attn_cli.kernel.stats.of_bands import stats_of_bands
 from attn_cli.kernel.stats.topk import heaviest
-from attn_cli.kernel.stats.wanted import MOMENTS, ColumnSums, Pool, RankedKeys, Rows, RowStats, TopK, Wanted
+from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, Rows, RowStats, TopK, Wanted
 from attn_cli.prompt import Token
 from tests.strategies import Problem, as_tensors, problems
 
@@ -261,7 +261,7 @@ def call_of(problem: Problem, *, single: bool = False) -> AttentionCall:
     return AttentionCall(q, k, v, rule, place, *tokens)
 
 
-MOMENTS_ASKED = [(), MOMENTS, ("masked", *NOTED_MOMENTS), ("masked", "distance"), ("weight_sum", "entropy_nats")]
+MOMENTS_ASKED = [(), ("masked", *NOTED_MOMENTS), ("masked", "distance"), ("weight_sum", "entropy_nats")]
 
 
 @st.composite

@@ -17,7 +17,6 @@ from PIL import Image
 
 from attn_cli.call import Place
 from attn_cli.prompt import Prompt, Token
-from attn_cli.summaries.calls.image_grid import ImageGrid, image_grids
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
@@ -25,6 +24,7 @@ from attn_cli.views.drawing import figure, panels
 from attn_cli.views.drawing.figure import Sheet, colors, drawn
 from attn_cli.views.drawing.heatmap import HeatMap
 from attn_cli.views.drawing.image import image_map
+from attn_cli.views.drawing.image_grid import ImageGrid, image_grids
 from attn_cli.views.drawing.palette import ramp_for
 from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.screens import render

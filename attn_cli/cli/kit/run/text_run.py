@@ -17,6 +17,7 @@ from attn_cli.cli.kit.run.texts import Texts
 from attn_cli.cli.kit.stderr import Progress, StatusLine, print_notes
 from attn_cli.errors import AttnError, ExitCode, InputError
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.memo import memoised
 from attn_cli.model.source import Predicting, Source
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import RecordedLayer, Recording
@@ -27,7 +28,6 @@ from attn_cli.sources.memory import check_memory, free_memory
 from attn_cli.sources.recordings import RecordedSource
 from attn_cli.summaries.calls.hidden_keys import HiddenKeys
 from attn_cli.summaries.calls.in_words import InWords, has_words, prompt_in_words
-from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import By, ReadShares
 from attn_cli.summaries.calls.rollout import Rollout, of_layers
 from attn_cli.summaries.parts.text_parts import template_tokens

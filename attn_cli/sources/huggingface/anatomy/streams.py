@@ -70,7 +70,8 @@ class StreamNames:
         # the towers with an encoder, and those of a model with an encoder whose decoder stands beside other attention
         self._pairs = {tower for tower, paths in groups.items() if _names_a_pair(paths)}
         names_a_pair = _names_a_pair(attention_paths)
-        self._decoders = {tower for tower, paths in groups.items() if names_a_pair and not all(map(_is_decoder, paths))}
+        own = {tower: ["decoder" in path and not _is_cross(path) for path in paths] for tower, paths in groups.items()}
+        self._decoders = {tower for tower, are_decoders in own.items() if names_a_pair and not all(are_decoders)}
         self._own_stacks = set() if isinstance(model, PreTrainedModel) else self._stacks_of_their_own(attention_paths)
 
     def _stacks_of_their_own(self, paths: list[str]) -> set[str]:
@@ -122,10 +123,6 @@ def _names_a_pair(paths: list[str]) -> bool:
 
 def _is_cross(path: str) -> bool:
     return bool(_CROSS.search(path.rpartition("decoder.")[2]))
-
-
-def _is_decoder(path: str) -> bool:
-    return "decoder" in path and not _is_cross(path)
 
 
 def _names(path: str, module: nn.Module) -> tuple[str, str]:

@@ -41,17 +41,19 @@ class ObservedAttention:
     def __init__(self, ledger: Ledger, visit: Visit | None, *, tap: Tap | None = None) -> None:
         self.ledger, self.visit, self.tap = ledger, visit, tap
         self._block: tuple[str, torch.Tensor | None] = "", None  # that runs now: its path and hidden states
+        self._norms: np.ndarray | None = None  # of these `[b, m]`
 
     def enter_block(self, path: str, given: torch.Tensor | None) -> None:
         """Keep a reference to the hidden states that the block which runs now was called with."""
-        self._block = path, given
+        self._block, self._norms = (path, given), None
 
     def _lengths(self, path: str, text: int, size: tuple[int, int], keys: slice) -> np.ndarray | None:
         block, vectors = self._block
         if vectors is None or not path.startswith(f"{block}.") or tuple(vectors.shape[:-1]) != size:
             return None
-        lengths: np.ndarray = to_numpy(torch.linalg.vector_norm(vectors[text, keys].detach().float(), dim=-1))
-        return lengths
+        if self._norms is None:
+            self._norms = to_numpy(torch.linalg.vector_norm(vectors.detach().float(), dim=-1))
+        return self._norms[text, keys]
 
     def of_products(self, module: nn.Module, way: str, qkv: Products, rule: LayerRule) -> torch.Tensor | None:
         """The output `[b, h, n, e]` of a call, if showing it to the visitor computed it or `tap` is shown it."""
@@ -143,13 +145,11 @@ class ObservedAttention:
         """The query rows and keys of one of b texts of n queries and m keys between their padding, labelled."""
         b, n, m = sizes
         labels, mask = self.ledger.labels, layer_rule.mask
-        padding = mask.padding if isinstance(mask, LazyMask) else None
         # Cells that the model itself masks, such as patches of an image, stay in the call as masked cells.
         is_of_texts = b == labels.size and place.stream != "cross" and labels.padding
-        if padding is None or padding.shape[-1] != m or not is_of_texts:
+        if not isinstance(mask, LazyMask) or mask.shape[-1] != m or not mask.ends or not is_of_texts:
             return labels.unpadded(place, b, n, m)
-        real = padding[index].nonzero()
-        first, last = (int(real[0]), int(real[-1]) + 1) if len(real) else (0, m)
+        first, last = mask.ends[index]
         # Queries are the last n of the m keys (n < m with a cache of past keys).
         rows = slice(max(first - (m - n), 0), max(last - (m - n), 0))
         return labels.unpadded(place, b, n, m, (rows, slice(first, last)))

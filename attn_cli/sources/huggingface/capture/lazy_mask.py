@@ -50,6 +50,13 @@ class LazyMask(torch.Tensor):
         row: torch.Tensor | None = prepare_padding_mask(self.arguments.get("attention_mask"), m, offset)
         return None if row is None or bool(row.all()) else row[:, offset : offset + m].bool()
 
+    @cached_property
+    def ends(self) -> list[tuple[int, int]]:
+        """Of each text its first key that isn't padding, and the one after the last; all if all are. [] without."""
+        padding = () if self.padding is None else self.padding
+        places = [row.nonzero()[:, 0].tolist() or range(len(row)) for row in padding]
+        return [(row[0], row[-1] + 1) for row in places]
+
     def of_text(self, text: int, rows: slice, keys: slice) -> Mask:
         """The mask of a text's rows and keys, both without padding and numbered from 0: one for all layers."""
         place = text, rows.start, keys.start, keys.stop

@@ -14,9 +14,9 @@ from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.kernel.definition.mask import Ends, intervals
 from attn_cli.kernel.stats.wanted import ColumnSums, RankedKeys, RowStats, TopK, Wanted
+from attn_cli.memo import memoised
 from attn_cli.prompt import Token
 from attn_cli.recording import RecordedLayer
-from attn_cli.summaries.calls.memo import memoised
 from attn_cli.summaries.calls.read_shares import key_head_norms, relative_value_norms
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.reducers.kinds.targets import (
@@ -48,7 +48,6 @@ MOST_ROWS = {PLACE: 0.8, MARKS: 0.6}  # that must each give their targets so muc
 LEAST_SHARE = {WINDOW: 0.6, UNIFORM: 0.9}
 NOTHING, NOT_JUDGED = -1, -2  # in place of the number of a kind
 STRONGEST = TopK(3, scores=False)  # a row may have two sinks among them, as [CLS] and [SEP]
-_CELLS = 2**20  # of kinds, heads and rows whose weights are added up at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +121,11 @@ def least_share(kind: Kind, baseline: npt.ArrayLike, control: npt.ArrayLike) -> 
 
 
 def kind_numbers(stats: RowStats, targets: Targets, factors: RowFactors, first_is_sink: np.ndarray) -> KindNumbers:
-    """The numbers of one text, from the weights of its rows."""
+    """The numbers of a text from statistics of its rows `[h, n]`, or of B texts from `[h, B, n]`."""
+    of_rows = np.asarray(stats.weight_sum).shape[1:]
+    factors = RowFactors(*(x.reshape(-1, *of_rows) for x in factors))
     counts = (factors.counted, factors.rest, factors.controls)
-    rows, rest_rows, control_rows = ((x > 0).sum(axis=-1).astype(float) for x in counts)  # [K]
+    rows, rest_rows, control_rows = ((x > 0).sum(axis=-1).astype(float) for x in counts)  # [K, B]
     with np.errstate(divide="ignore", invalid="ignore"):
         baseline = factors.uniform.sum(axis=-1) / rows
         given, high, whole, past, beyond, control, beyond_control = _sums(stats, targets, factors, baseline)
@@ -134,38 +135,36 @@ def kind_numbers(stats: RowStats, targets: Targets, factors: RowFactors, first_i
     share[of_weight] = past[of_weight] = weight[of_weight]
     row_support[[kind.rank not in MOST_ROWS for kind in KINDS]] = np.nan
     numbers = (weight, share, past, row_support, control, baseline, rest_rows, control_rows, first_is_sink)
-    return KindNumbers(*(x[..., None] for x in numbers))
+    return KindNumbers(*(x if len(of_rows) == 2 else x[..., None] for x in numbers))
 
 
 def _sums(stats: RowStats, targets: Targets, factors: RowFactors, baseline: np.ndarray) -> np.ndarray:
-    """For each kind seven sums over rows `[7, K, h]`, some heads at a time; 0 of kinds that have no targets."""
-    mass = stats.weight_sum
-    assert mass is not None
-    all_past = stats.along(targets.marks[1])  # as a sum: 1 less what sinks get would lose digits
-    counted, rest, controls = factors.counted, factors.rest, factors.controls
-    least = np.maximum(LEAST_WEIGHT, TIMES_BASELINE * baseline)[:, None, None]
-    is_place = np.array([kind.rank == PLACE for kind in KINDS])[:, None, None]
-    nothing, found = 0 * mass, list[np.ndarray]()
-    on = {kind: stats.on_keys(keys) for kind, keys in targets.lists.items()}
-    drawn = {kind: stats.on_keys(keys) for kind, keys in targets.controls.items()}
-    whole_of = {UNIFORM: stats.entropy_nats, DELIMITER: stats.along(targets.marks[0])}
-    whole_of |= {kind: on[kind] + stats.on_keys(keys) for kind, keys in targets.on_sinks.items()}  # which have several
-    if FIRST in on:
-        whole_of[FIRST] = on[FIRST] + (1 - mass) * ((mass > 0) & (mass < 1))  # the learned sink
-    step = max(1, _CELLS // max(1, counted.shape[0] * counted.shape[1]))
-    for start in range(0, len(mass), step):
-        heads = slice(start, start + step)
-        past = np.stack([on.get(kind, nothing)[heads] for kind in KINDS], dtype=np.float64)  # [K, heads, R]
-        given = np.stack([whole_of.get(kind, on.get(kind, nothing))[heads] for kind in KINDS], dtype=np.float64)
-        control = np.stack([drawn.get(kind, nothing)[heads] for kind in KINDS], dtype=np.float64)
-        beyond = all_past[heads].astype(np.float64)[None]
-        whole = np.where(is_place, beyond * rest[:, None], counted[:, None] + 0 * beyond)
-        high = np.where(given >= whole * least, whole, 0.0)
-        of_counted = [x @ counted[..., None] for x in (given, high, whole)]
-        of_rest = [x @ rest[..., None] for x in (past, beyond)]
-        of_drawn = [control @ controls[..., None], beyond @ (controls > 0).astype(np.float64)[..., None]]
-        found.append(np.stack([*of_counted, *of_rest, *of_drawn])[..., 0])
-    return np.concatenate(found, axis=-1)
+    """For each kind seven sums over rows `[7, K, h, B]`; 0 of kinds that have no targets."""
+    mass = np.asarray(stats.weight_sum)
+    past = stats.along(targets.marks[1]).astype(np.float64)  # as a sum: 1 less what sinks get would lose digits
+    least = np.maximum(LEAST_WEIGHT, TIMES_BASELINE * baseline)[..., None]
+    sums = np.zeros((7, len(KINDS), *past.shape[:-1]))
+    for at, kind in enumerate(KINDS):
+        counted, rest, controls = factors.counted[at], factors.rest[at], factors.controls[at]
+        if not counted.any():
+            continue
+        own = stats.on_keys(targets.lists[kind]).astype(np.float64) if kind in targets.lists else np.zeros_like(past)
+        given = own
+        if kind is UNIFORM or kind is DELIMITER:
+            given = np.asarray(stats.entropy_nats if kind is UNIFORM else stats.along(targets.marks[0]), np.float64)
+        elif kind in targets.on_sinks:  # of a kind that has several targets a row
+            given = own + stats.on_keys(targets.on_sinks[kind])
+        elif kind is FIRST:
+            given = own + (1 - mass) * ((mass > 0) & (mass < 1))  # the learned sink
+        whole = past * rest if kind.rank == PLACE else np.broadcast_to(counted, past.shape)
+        high = np.where(given >= whole * least[at], whole, 0.0)
+        summed = [(given, counted), (high, counted), (whole, counted), (own, rest), (past, rest)]
+        if kind in targets.controls:
+            drawn = stats.on_keys(targets.controls[kind]).astype(np.float64)
+            summed += [(drawn, controls), (past, (controls > 0).astype(np.float64))]
+        for number, (of_rows, factor) in enumerate(summed):
+            sums[number, at] = np.einsum("h...n,...n->h...", of_rows, factor)
+    return sums
 
 
 class Peaks(NamedTuple):
@@ -311,9 +310,12 @@ def sink_signs(call: Call) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(norms, call.h // len(norms), axis=0), np.broadcast_to(lengths, (call.h, call.m))
 
 
-def first_is_sink(norms: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """True for heads `[h]` whose key 0 is or may be a sink: short of value, or its vector long before the block."""
-    value, vector = (over_median(x)[:, 0] for x in (norms, lengths))
+def first_is_sink(norms: np.ndarray, lengths: np.ndarray, count: np.ndarray | None = None) -> np.ndarray:
+    """True for heads `[h]` whose key 0 is or may be a sink: short of value, or its vector long before the block.
+
+    count    of B texts whose signs are `[h, B, m]`, how many keys each has `[B]`; then `[h, B]`
+    """
+    value, vector = (over_median(x, count)[..., 0] for x in (norms, lengths))
     return ~(vector < LONG_RESIDUAL) | (value < SHORT_VALUE)
 
 

@@ -93,20 +93,35 @@ class Targets(NamedTuple):
 
 
 class TextRows(NamedTuple):
-    """The n query rows of a text, in which each row's token is also a key."""
+    """The n query rows of a text, or of several one after the other, in which each row's token is also a key."""
 
-    names: np.ndarray  # [n] a number for each token, equal for the same token
+    names: np.ndarray  # [n] a number for each token, equal for the same token of a text
     at_sink: np.ndarray  # [n] where a sink is expected
-    offset: float  # a hash of the text, 0 to 1, which moves the random draws for it
+    offset: np.ndarray  # [n] a hash of the row's text, 0 to 1, which moves the random draws for it
     delimiters: np.ndarray  # [n] special tokens after the first, and punctuation
+    first: np.ndarray  # [n] the first key of the row's text
+    last: np.ndarray  # [n] the one after its last
 
     @classmethod
     def of(cls, tokens: Sequence[Token], sinks: np.ndarray) -> "TextRows":
         """The rows of one text."""
-        at_sink = np.isin(np.arange(len(tokens)), sinks)
+        n, at_sink = len(tokens), np.isin(np.arange(len(tokens)), sinks)
         offset = hashed([-1 if token.id is None else token.id for token in tokens])
         marks = [at > 0 if token.special else is_punctuation(token.text) for at, token in enumerate(tokens)]
-        return cls(names_of(tokens), at_sink, offset, np.array(marks, bool))
+        ends = np.zeros(n, np.int64), np.full(n, n)
+        return cls(names_of(tokens), at_sink, np.full(n, offset), np.array(marks, bool), *ends)
+
+    @classmethod
+    def together(cls, texts: "Sequence[TextRows]", n: int) -> "TextRows":
+        """Those of all, n of each text; a row after a text's last has no keys."""
+        padded = (
+            np.concatenate([np.pad(x, (0, n - len(x))) for x in of_texts]) for of_texts in zip(*texts, strict=True)
+        )
+        names, at_sink, offset, delimiters, first, last = padded
+        moved = n * np.repeat(np.arange(len(texts)), n) * (last > 0)
+        unlike = -1 - np.arange(len(names))  # of tokens that no other repeats
+        names = np.where((names >= 0) & (last > 0), names + moved, unlike)
+        return cls(names, at_sink, offset, delimiters, first + moved, last + moved)
 
     @property
     def marks(self) -> np.ndarray:
@@ -120,7 +135,7 @@ def targets_of(rows: TextRows, far: Mapping[Kind, np.ndarray] | None = None, *, 
 
     def back(*steps: int) -> np.ndarray:
         keys = np.arange(n)[:, None] - np.array(steps)
-        return np.where((keys >= 0) & (keys < n), keys, -1)
+        return np.where((keys >= rows.first[:, None]) & (keys < rows.last[:, None]), keys, -1)
 
     lists = content_lists(rows.names, is_causal=is_causal)
     controls = {
@@ -130,7 +145,7 @@ def targets_of(rows: TextRows, far: Mapping[Kind, np.ndarray] | None = None, *, 
     on_sinks = {kind: compact(np.where(rows.at_sink[keys], keys, -1)) for kind, keys in lists.items()}
     lists = {kind: compact(np.where(rows.at_sink[keys], -1, keys)) for kind, keys in lists.items()}
     lists |= {kind: back(kind.back) for kind in KINDS if kind.back is not None and not (is_causal and kind.back < 0)}
-    return Targets(lists | {FIRST: np.zeros((n, 1), np.int64)}, on_sinks, controls, rows.marks)
+    return Targets(lists | {FIRST: rows.first[:, None]}, on_sinks, controls, rows.marks)
 
 
 def cross_targets(rows: TextRows, n: int) -> Targets:
@@ -179,26 +194,28 @@ def hashed(ids: Sequence[int] | np.ndarray) -> float:
     return int.from_bytes(digest, "little") / 2**32
 
 
-def shares_of(seed: int, kind: Kind, places: np.ndarray, offset: float) -> np.ndarray:
+def shares_of(seed: int, kind: Kind, places: np.ndarray, offset: np.ndarray) -> np.ndarray:
     """Random numbers from 0 to 1 `[Q, 64]`, 64 draws for each of Q queries, others for each seed and kind of head."""
     random = np.random.default_rng((seed, KINDS.index(kind)))
-    moved = random.random((int(places.max(initial=-1)) + 1, _TRIED))[places] + offset
+    moved = random.random((int(places.max(initial=-1)) + 1, _TRIED))[places] + offset[:, None]
     return np.where(moved >= 1, moved - 1, moved)
 
 
 def _control(kind: Kind, targets: np.ndarray, rows: TextRows, far: np.ndarray | None, seed: int) -> np.ndarray:
     """For each of n rows 16 random keys that are no targets: `far` away, or as far as the text's own targets."""
     control, n = np.full((len(targets), DRAWN), -1), len(targets)
-    distances = _distances(targets)[1] if far is None else far
+    of_row, distances = _distances(targets) if far is None else (np.zeros(len(far)), far)
     queries = np.flatnonzero(targets[:, 0] >= 0)
     if not len(queries) or not len(distances):
         return control
-    drawn = (shares_of(seed, kind, queries, rows.offset) * len(distances)).astype(np.int64)
-    keys = queries[:, None] - distances[drawn]
+    first, last = rows.first[queries][:, None], rows.last[queries][:, None]
+    begin, end = (0, len(far)) if far is not None else (np.searchsorted(of_row, x) for x in (first, last))
+    shares = shares_of(seed, kind, queries - first[:, 0], rows.offset[queries])
+    keys = queries[:, None] - distances[begin + (shares * (end - begin)).astype(np.int64)]
     named = keys - (kind is INDUCTION)  # the token whose earlier place makes the key a target
     own = rows.names[queries][:, None]
     is_target = (named >= 0) & (rows.names[np.clip(named, 0, n - 1)] == own) & (named != queries[:, None])
-    good = (keys >= 0) & (keys < n) & ~is_target & ~rows.at_sink[np.clip(keys, 0, n - 1)]
+    good = (keys >= first) & (keys < last) & ~is_target & ~rows.at_sink[np.clip(keys, 0, n - 1)]
     order = np.argsort(~good, axis=1, kind="stable")[:, :DRAWN]
     control[queries] = np.take_along_axis(np.where(good, keys, -1), order, axis=1)
     return control
