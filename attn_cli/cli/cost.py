@@ -5,10 +5,10 @@ from typing import Literal
 
 from attn_cli.cli.kit.options.command import OutputOptions, shows_report
 from attn_cli.cli.kit.shell.signature import option, takes_options
-from attn_cli.errors import InputError
+from attn_cli.errors import InputError, LoadError
 from attn_cli.kept import place_of
 from attn_cli.kernel.lessons.cost import LayerSizes
-from attn_cli.sources import about_of
+from attn_cli.model.source import about_of
 from attn_cli.sources.files.paths import expanded
 from attn_cli.sources.numbers import numbers_in
 from attn_cli.sources.sizes import Sizes, read_sizes
@@ -36,7 +36,7 @@ class SizeOptions:
         if self.model is not None:
             unpacked = place_of(expanded(self.model)) if self.model.endswith(".gguf") else None
             if self.model.endswith(".gguf") and not (unpacked and unpacked.is_dir()):
-                raise InputError(f"{self.model} is not unpacked yet", f"run attn layers -m {self.model}, or give sizes")
+                raise LoadError(f"{self.model} is not unpacked yet", f"run attn layers -m {self.model}, or give sizes")
             sizes = read_sizes(str(unpacked or self.model))
         else:
             if self.kv_heads and not self.heads:

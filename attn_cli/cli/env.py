@@ -7,7 +7,7 @@ from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.shell.signature import takes_options
 from attn_cli.cli.kit.stderr import StatusLine, print_notes
 from attn_cli.kept import sizes
-from attn_cli.sources import about_of
+from attn_cli.model.source import about_of
 from attn_cli.sources.devices import cpu_row, may_have_accelerator
 from attn_cli.summaries.answers.env import installation
 from attn_cli.summaries.report import Report

@@ -3,7 +3,7 @@
 from attn_cli.cli.kit.options.command import OutputOptions, shows_report
 from attn_cli.cli.kit.shell.signature import option, takes_options
 from attn_cli.errors import InputError
-from attn_cli.sources import about_of
+from attn_cli.model.source import about_of
 from attn_cli.sources.numbers import numbers_in
 from attn_cli.summaries.answers.scale import scaling
 from attn_cli.summaries.report import Report

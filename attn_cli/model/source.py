@@ -27,6 +27,11 @@ def repeat_lengths(longest: int, shortage: str) -> Sequence[int]:
     return tuple(min(length, length * longest // LONGEST_REPEAT) for length in _REPEATED)
 
 
+def about_of(name: str, type: str, dtype: str = "none", device: str = "none") -> dict[str, Any]:
+    """What headers and JSON say of a source of this name, or of what a report is about where that is none."""
+    return {"model": name, "type": type, "revision": None, "dtype": dtype, "device": device}
+
+
 class Source(Protocol):
     """What turns texts, `batch_size` at once, into attention calls: a model, a table or a recording."""
 

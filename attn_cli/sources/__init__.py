@@ -135,11 +135,6 @@ def is_model(name: str) -> bool:
     return not (is_table(name) or is_recording(name))
 
 
-def about_of(name: str, type: str, dtype: str = "none", device: str = "none") -> dict[str, Any]:
-    """What headers and JSON say of a source of this name, or of what a report is about where that is none."""
-    return {"model": name, "type": type, "revision": None, "dtype": dtype, "device": device}
-
-
 def open_table_source(model: str = DEFAULT_MODEL) -> "TableSource":
     """The table of word vectors that a `--model` value means; InputError for a model's value."""
     from attn_cli.sources.tables.source import TableSource

@@ -8,9 +8,9 @@ import numpy as np
 from attn_cli.attention_call import AttentionCall, Ingredients
 from attn_cli.call import Place, Visit
 from attn_cli.errors import InputError
+from attn_cli.model.source import about_of
 from attn_cli.prompt import Prompt, Token, numbered_tokens
 from attn_cli.selection import Selection
-from attn_cli.sources import about_of
 from attn_cli.sources.matrices.operands import Operands, operands_of
 from attn_cli.sources.matrices.options import MatrixOptions
 from attn_cli.sources.matrices.rules import RuleOf, rule_of

@@ -16,10 +16,9 @@ from attn_cli.errors import InputError, LimitError
 from attn_cli.kernel.definition.heads import join_heads, split_heads
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.model.blocks import Arrive, Block, BlockVectors
-from attn_cli.model.source import LONGEST_REPEAT, repeat_lengths
+from attn_cli.model.source import LONGEST_REPEAT, about_of, repeat_lengths
 from attn_cli.prompt import Prompt, Token
 from attn_cli.selection import PlannedLayer, Selection
-from attn_cli.sources import about_of
 from attn_cli.sources.files.paths import expanded
 from attn_cli.sources.numbers import require_finite_scores
 from attn_cli.sources.tables import Vectors
