@@ -30,7 +30,7 @@ def parts(
     ),
     token: str | None = o.TOKEN,
     answer: str | None = option("--answer TEXT", "Trace TEXT in place of what the model writes."),
-    everywhere: bool = option("--everywhere", "Hide the part from all later tokens, not only from the question."),
+    everywhere: bool = option("--everywhere", "Hide the part from all later tokens, not only from the answer."),
 ) -> ExitCode:
     """Trace an answer to the parts of the text that it came from.
 

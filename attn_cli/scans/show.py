@@ -259,7 +259,7 @@ class Scan(ScanResults):
             if kind is not None:
                 finding = f"{count} of {counted(len(heads), 'head')} {'is' if count == 1 else 'are'} of the kind {kind}"
             elif count:
-                finding = f"{count} of {counted(len(heads), 'head')} are of a kind, {head_choice(first)} most clearly"
+                finding = f"{count} of {counted(len(heads), 'head')} are of a kind, {head_choice(first)} comes first"
         counts = Counter(self.kind).most_common()
         kinds = Table({"kind": [name for name, _ in counts], "count": [count for _, count in counts]})
         return Answer(

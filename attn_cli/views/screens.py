@@ -96,7 +96,8 @@ def _about_matrices(report: Report, batch: tuple[int, ...]) -> Iterator[str]:
     first = report.summaries[0]
     if batch:
         yield f"batch of {' x '.join(map(str, batch))}"
-    yield counted(len(first.place.heads), "head")
+    h, g = len(first.place.heads), len(set(first.place.groups))
+    yield counted(h, "head") if g == h else f"{h} query heads, {counted(g, 'key head')}"
     n = len(first.queries)
     yield f"{n:,} {'query' if n == 1 else 'queries'}, {counted(len(first.keys), 'key')}"
 

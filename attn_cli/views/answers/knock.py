@@ -36,7 +36,7 @@ def answer_line(knock: Answer) -> str:
     if not answer:
         return "compared: the mean vector"
     if run["generated"]:
-        return f"generated {counted(len(answer), 'token')} · probability {run['probability']:.2g}"
+        return f"answer of {counted(len(answer), 'token')} · probability {run['probability']:.2g}"
     return f"next {quoted(answer[0]['token'])} {run['probability']:.0%}"
 
 
