@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from attn_cli.arrays import Array, is_torch, namespace
+from attn_cli.arrays import Array, namespace
 from attn_cli.call import Call, Output, Place
 from attn_cli.errors import LoadError
 from attn_cli.kernel.bands.band import Band
@@ -111,8 +111,7 @@ class WeightsCall(Call):
             raise LoadError(line, "its weights can be shown: it computes its softmax where it can't be seen")
         for start, stop in plan_of_weights(self.weights, rows).pieces():
             # A copy, because a model still uses its weights and readers may change a band in place.
-            own = self.weights[:, start:stop]
-            weights = own.clone() if is_torch(own) else own.copy()
+            weights = namespace(self.weights).asarray(self.weights[:, start:stop], copy=True)
             scores = None if self.scores is None or not want_scores else _finite(self.scores[:, start:stop])
             yield Band(start, stop, 0, self.m, weights, scores, weights[..., :0])
 

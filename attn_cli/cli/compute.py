@@ -191,7 +191,8 @@ def _check_report(matrices: Matrices, expect: Sequence[str], tol: float | None) 
     checks = OutputChecks(arrays, tol, joined=matrices.joined)
     matrices = replace(matrices, notes=matrices.notes + tuple(note for file in read.values() for note in file.notes))
     report = _report("check", matrices, also=checks.add)
-    return replace(report, answer=(answer := checks.answer())), answer
+    answer = checks.answer()
+    return replace(report, answer=answer), answer
 
 
 def _report(

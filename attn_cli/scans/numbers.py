@@ -22,7 +22,16 @@ from attn_cli.summaries.reducers.kinds.reducer import (
     residual_lengths_of,
     sink_signs,
 )
-from attn_cli.summaries.reducers.kinds.targets import BACK, KINDS, RowFactors, Targets, TextRows, factors_of, targets_of
+from attn_cli.summaries.reducers.kinds.targets import (
+    BACK,
+    KINDS,
+    RowFactors,
+    Targets,
+    TextRows,
+    factors_of,
+    side_by_side,
+    targets_of,
+)
 from attn_cli.summaries.sight import Sight
 from attn_cli.summaries.sinks import expected_sinks
 
@@ -96,15 +105,14 @@ class BatchCollector:
         if not isinstance(call, AttentionCall) or place.stream == "cross" or not call.n == call.m == len(tokens):
             self._alone(call)
             return
-        call = replace(call, queries=tokens, keys=tokens)
         is_fit = bool(self._held) or walk.suits(call.q, call.k, call.v, call.rule)
         if not is_fit or call.output is not None or call.rule.bias is not None or self._spans_of(call)[1] is None:
-            self._alone(call)
+            self._alone(replace(call, queries=tokens, keys=tokens))
         else:  # copies: the model may go on to write in the memory of its own
             q, k, v = (np.array(to_numpy(x)) for x in (call.q, call.k, call.v))
             lengths = residual_lengths_of(call)
             made_of = replace(call.ingredients, residual_lengths=lambda: lengths)
-            self._held.append(replace(call, q=q, k=k, v=v, ingredients=made_of))
+            self._held.append(replace(call, q=q, k=k, v=v, queries=tokens, keys=tokens, ingredients=made_of))
 
     def modules(self) -> list[ModuleNumbers]:
         """The numbers of all texts by module, in the order of their first calls; NotFiniteError for NaN or Inf."""
@@ -132,13 +140,13 @@ class BatchCollector:
         """Make the numbers of some texts as one whose rows see keys of their own text, or else of each."""
         n, rule, counts = max(call.n for call in calls), calls[0].rule, np.array([call.n for call in calls])
         spans = [self._spans_of(call)[1] or () for call in calls]
-        moved = ([x[None] + at * n for at, x in enumerate(of_texts)] for of_texts in zip(*spans, strict=True))
-        ends = Ends(*(_beside(of_texts, n)[0] for of_texts in moved))
+        moved = ([x + at * n for at, x in enumerate(of_texts)] for of_texts in zip(*spans, strict=True))
+        ends = Ends(*(side_by_side(of_texts, n) for of_texts in moved))
         key = (*(call.place.text for call in calls), is_causal, rule.sink is None, *(x.tobytes() for x in ends))
         texts = self._texts[key] = self._texts.get(key) or self._asked_of(calls, ends, n, is_causal=is_causal)
-        q, k, v = (_beside([getattr(call, name) for call in calls], n) for name in ("q", "k", "v"))
-        each = [lengths[None] for call in calls if (lengths := residual_lengths_of(call)) is not None]
-        made_of = replace(calls[0].ingredients, residual_lengths=lambda: _beside(each, n)[0] if each else None)
+        q, k, v = (side_by_side([getattr(call, x).swapaxes(0, 1) for call in calls], n).swapaxes(0, 1) for x in "qkv")
+        each = [lengths for call in calls if (lengths := residual_lengths_of(call)) is not None]
+        made_of = replace(calls[0].ingredients, residual_lengths=lambda: side_by_side(each, n) if each else None)
         rule = replace(rule, mask=_OwnText(ends=ends))
         whole = AttentionCall(q, k, v, rule, calls[0].place, texts.tokens, texts.tokens, ingredients=made_of)
         stats = whole.compiled_stats(texts.wanted)
@@ -168,12 +176,14 @@ class BatchCollector:
         """Note the numbers of one module in some texts."""
         stats, at, place = _by_text(stats, len(calls)), [call.place.text for call in calls], calls[0].place
         is_finite = np.isfinite(np.asarray(stats.weight_sum)).all(axis=(0, 2))
-        self._broken |= {at[text] for text in np.flatnonzero(~is_finite)}
+        self._broken.update(np.array(at)[~is_finite].tolist())
         kinds = kind_numbers(stats, texts.targets, texts.factors, is_sink)
         shares = {f"{kind.name}_share": share for kind, share in zip(KINDS, kinds.share, strict=True)}
         values = {**statistics_of(SeenRows(texts.asked, stats, None)), **shares, **_peaks(texts, stats)}
-        unknown = ModuleNumbers(place, {name: np.full((calls[0].h, len(self._tokens)), np.nan) for name in NUMBERS}, {})
-        found = self._found.setdefault(_module(place), unknown)
+        if _module(place) not in self._found:
+            unknown = {name: np.full((calls[0].h, len(self._tokens)), np.nan) for name in NUMBERS}
+            self._found[_module(place)] = ModuleNumbers(place, unknown, {})
+        found = self._found[_module(place)]
         for name in NUMBERS:
             found.values[name][:, at] = values[name]
         for name, x in _judged(kinds).items():
@@ -184,20 +194,11 @@ def _module(place: Place) -> tuple[object, ...]:
     return place.stream, place.layer, place.name, place.call
 
 
-def _beside(parts: Sequence[np.ndarray], n: int) -> np.ndarray:
-    """Arrays of texts `[h, rows, ...]` as one `[h, B * n, ...]`, n rows of each, 0 after a text's own."""
-    made = np.zeros((len(parts[0]), n * len(parts), *parts[0].shape[2:]), parts[0].dtype)
-    for at, part in enumerate(parts):
-        made[:, n * at : n * at + part.shape[1]] = part
-    return made
-
-
 def _by_text(stats: RowStats, b: int) -> RowStats:
     """Statistics of rows `[h, B * n, ...]` as `[h, B, n, ...]`."""
-    names = [x.name for x in fields(RowNumbers) if getattr(stats, x.name) is not None] + ["masked"]
-    whole = {name: np.asarray(getattr(stats, name)) for name in names}
-    whole |= {"weights": stats.tops[_LARGEST].weights, "keys": stats.tops[_LARGEST].keys}
-    cut: dict[str, Any] = {name: x.reshape(len(x), b, -1, *x.shape[2:]) for name, x in whole.items()}
+    top, names = stats.tops[_LARGEST], [x.name for x in fields(RowNumbers) if getattr(stats, x.name) is not None]
+    whole = {name: getattr(stats, name) for name in (*names, "masked")} | {"weights": top.weights, "keys": top.keys}
+    cut: dict[str, Any] = {name: np.reshape(x, (len(x), b, -1, *x.shape[2:])) for name, x in whole.items()}
     return RowStats(stats.wanted, tops={_LARGEST: RankedKeys(cut.pop("weights"), None, cut.pop("keys"))}, **cut)
 
 
@@ -215,9 +216,8 @@ def _judged(kinds: KindNumbers) -> dict[str, np.ndarray]:
 def _tokens(text: str, encoded: EncodedText) -> tuple[Token, ...]:
     made = []
     for at, (number, special, start, end) in enumerate(zip(*(x.tolist() for x in encoded), strict=True)):
-        is_text = start >= 0
-        own = text[start:end] if is_text else ""
-        made.append(Token(at, own, number, start if is_text else None, end if is_text else None, special))
+        first, last = (start, end) if start >= 0 else (None, None)
+        made.append(Token(at, text[start:end] if start >= 0 else "", number, first, last, special))
     return tuple(made)
 
 

@@ -68,8 +68,7 @@ def plan_of(
 def plan_of_weights(weights: Array, rows: Sequence[int] | None = None) -> Plan:
     """How to read weights `[h, n, m]` that a model computed itself, as a `Plan`: all heads, some rows at a time."""
     h, n, m = weights.shape
-    _, height = tile_of(h, h, m)
-    return Plan(range(n) if rows is None else rows, h, height)
+    return Plan(range(n) if rows is None else rows, h, tile_of(h, h, m)[1])
 
 
 def _has_finite_scores(q: Array, k: Array, rule: Rule) -> bool:

@@ -42,7 +42,7 @@ def suits(q: Array, k: Array, v: Array, rule: Rule) -> bool:
 def compiled_stats(
     q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, output: Array | None = None
 ) -> RowStats | None:
-    """The statistics of q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, with `output` `[h, n, e]`; None where it can't."""
+    """The statistics of q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, which fill `output` `[h, n, e]`; or None."""
     return walked(q, k, v, rule, wanted, output) if _knows(wanted) and suits(q, k, v, rule) else None
 
 

@@ -57,8 +57,9 @@ def split_words(text: str, table: "WordTable | None" = None) -> list[tuple[str, 
         else:
             open_run = False
     words = [(text[start:end], start, end) for start, end in spans]
-    is_mark = (unicodedata.category(word[0][0])[0] == "P" for word in words)
-    return [x for x, mark in zip(words, is_mark, strict=True) if not mark or not table or table.index(x[0]) is not None]
+    if table is None:
+        return words
+    return [x for x in words if unicodedata.category(x[0][0])[0] != "P" or table.index(x[0]) is not None]
 
 
 def split_terms(text: str) -> tuple[list[int], list[Token]]:

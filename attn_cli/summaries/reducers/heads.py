@@ -15,7 +15,7 @@ from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.memo import memoised
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Part, Summary
-from attn_cli.summaries.reducers.kinds.targets import names_of
+from attn_cli.summaries.reducers.kinds.targets import INDUCTION, content_lists, names_of, side_by_side
 
 RULES = 0.95  # of a row's weight
 _BITS_PER_NAT = float(1 / np.log(2))
@@ -69,11 +69,7 @@ KEYS: dict[str, Callable[[TextRows], np.ndarray]] = {
 @memoised
 def followers(tokens: Sequence[Token]) -> np.ndarray:
     """For every token the index of the one after its last earlier occurrence `[n]`, -1 where there is none."""
-    found, after = list[int](), dict[int, int]()
-    for at, name in enumerate(names_of(tokens).tolist()):
-        found.append(after.get(name, -1))
-        after[name] = at + 1
-    return np.array(found, np.int64)
+    return content_lists(names_of(tokens), is_causal=True)[INDUCTION][:, 0]
 
 
 class Rows:
@@ -90,12 +86,10 @@ class Rows:
     def together(cls, texts: "Sequence[Rows]", n: int) -> "Rows":
         """Those of all, n of each text, whose keys are n apart, too."""
         made = cls(texts[0].text)
-        made.keys = {}
         for name in dict.fromkeys(name for each in texts for name in each.keys):
             own = [each.keys.get(name, np.empty((0, 1), np.int64)) for each in texts]
             moved = [np.where(keys >= 0, keys + n * at, -1) for at, keys in enumerate(own)]
-            padded = [np.pad(keys, ((0, n - len(keys)), (0, 0)), constant_values=-1) for keys in moved]
-            made.keys[name] = np.concatenate(padded)
+            made.keys[name] = side_by_side(moved, n, fill=-1)
         return made
 
     def wanted(self, rows: PickedRows = None) -> Wanted:

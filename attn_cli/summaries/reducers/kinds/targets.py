@@ -108,16 +108,14 @@ class TextRows(NamedTuple):
         n, at_sink = len(tokens), np.isin(np.arange(len(tokens)), sinks)
         offset = hashed([-1 if token.id is None else token.id for token in tokens])
         marks = [at > 0 if token.special else is_punctuation(token.text) for at, token in enumerate(tokens)]
-        ends = np.zeros(n, np.int64), np.full(n, n)
-        return cls(names_of(tokens), at_sink, np.full(n, offset), np.array(marks, bool), *ends)
+        return cls(
+            names_of(tokens), at_sink, np.full(n, offset), np.array(marks, bool), np.zeros(n, int), np.full(n, n)
+        )
 
     @classmethod
     def together(cls, texts: "Sequence[TextRows]", n: int) -> "TextRows":
         """Those of all, n of each text; a row after a text's last has no keys."""
-        padded = (
-            np.concatenate([np.pad(x, (0, n - len(x))) for x in of_texts]) for of_texts in zip(*texts, strict=True)
-        )
-        names, at_sink, offset, delimiters, first, last = padded
+        names, at_sink, offset, delimiters, first, last = (side_by_side(x, n) for x in zip(*texts, strict=True))
         moved = n * np.repeat(np.arange(len(texts)), n) * (last > 0)
         unlike = -1 - np.arange(len(names))  # of tokens that no other repeats
         names = np.where((names >= 0) & (last > 0), names + moved, unlike)
@@ -127,6 +125,14 @@ class TextRows(NamedTuple):
     def marks(self) -> np.ndarray:
         """Which rows are delimiters, and which are no expected sinks `[2, n]`."""
         return np.stack([self.delimiters, ~self.at_sink]).astype(np.float32)
+
+
+def side_by_side(parts: Sequence[np.ndarray], n: int, fill: int = 0) -> np.ndarray:
+    """Arrays of texts `[rows, ...]` as one, with n rows of each; `fill` in those after a text's own."""
+    made = np.full((n * len(parts), *parts[0].shape[1:]), fill, parts[0].dtype)
+    for at, part in enumerate(parts):
+        made[n * at : n * at + len(part)] = part
+    return made
 
 
 def targets_of(rows: TextRows, far: Mapping[Kind, np.ndarray] | None = None, *, is_causal: bool, seed: int) -> Targets:
