@@ -132,7 +132,8 @@ def head_kinds(asked: Asked, *, seed: int = 0) -> Findings:
 
     text      the text to judge on; None for random tokens written twice, which `seed` draws"""
     prompts, drawn = (asked.source.repeated(seed), seed) if asked.text is None else ([asked.prompt], None)
-    return Findings(of_kinds.judge_heads(asked.source, prompts, drawn, asked.selection))
+    report = of_kinds.judge_heads(asked.source, prompts, drawn, asked.selection)
+    return Findings(replace(report, answer=of_kinds.kinds_of(report.summaries, prompts, drawn)))
 
 
 @one_line(predicts=True)

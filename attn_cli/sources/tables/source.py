@@ -57,9 +57,7 @@ def split_words(text: str, table: "WordTable | None" = None) -> list[tuple[str, 
         else:
             open_run = False
     words = [(text[start:end], start, end) for start, end in spans]
-    if table is None:
-        return words
-    return [x for x in words if unicodedata.category(x[0][0])[0] != "P" or table.index(x[0]) is not None]
+    return [x for x in words if not table or unicodedata.category(x[0][0])[0] != "P" or table.index(x[0]) is not None]
 
 
 def split_terms(text: str) -> tuple[list[int], list[Token]]:

@@ -63,7 +63,7 @@ def kinds_of(
 def judge_heads(
     source: Source, prompts: Sequence[Prompt], seed: int | None, selection: Selection, step: Callable[[], object] = int
 ) -> Report:
-    """The kind of every head of a model on all prompts together; `seed` of random tokens, None on a text."""
+    """What every head of a model attends to, over all prompts, as `HeadKinds`; `seed` of random tokens, or None."""
     texts = [tokens for each in prompts for tokens in (each.tokens, *each.others.values())]
     reducer = HeadKindsReducer(texts, seed or 0)
     found: dict[Place, list[Summary]] = {}
@@ -79,7 +79,7 @@ def judge_heads(
         parts = [part for _, part in with_part(summaries, HeadKinds)]
         together = replace(parts[0], numbers=KindNumbers.together([part.numbers for part in parts]))
         judged.append(replace(summaries[0], parts=(together,)))
-    return Report("kinds", source.about, (*prompts,), (*judged,), answer=kinds_of(judged, prompts, seed))
+    return Report("kinds", source.about, (*prompts,), (*judged,))
 
 
 def recorded_kinds(recording: Recording) -> tuple[Summary, ...]:
