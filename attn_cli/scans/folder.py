@@ -63,10 +63,13 @@ class ScanFolder:
         if not self.scan:
             with self._writing():
                 self.path.mkdir(parents=True, exist_ok=True)
-                if any(not file.name.startswith(".") for file in self.path.iterdir()):
+                is_empty = all(file.name.startswith(".") for file in self.path.iterdir())
+                self.scan = self._read()  # another process may have begun it meanwhile
+                if not is_empty and not self.scan:
                     raise InputError(f"{excerpt(self.name)} is not empty and not a scan", "give an empty or new folder")
-                self.scan = now
-                self._write(_MANIFEST, orjson.dumps(now, option=orjson.OPT_INDENT_2))
+                if not self.scan:
+                    self.scan = now
+                    self._write(_MANIFEST, orjson.dumps(now, option=orjson.OPT_INDENT_2))
         for name in dict.fromkeys((*now, *self.scan)):
             before, after = self.scan.get(name), now.get(name)
             if name not in _NAMES_ALONE and before != after:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
-from math import isnan
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
@@ -92,11 +92,8 @@ _KINDS = tuple(kind.name for kind in KINDS)
 
 def _corpus(scan: ScanResults) -> tuple[dict[str, Table], str]:
     counts, files = scan.progress, [str(file["name"]) for file in scan.options["files"]]
-    about = {
-        "folder": scan.name,
-        "model": scan.options["model"],
-        **{name: counts[name] for name in _CORPUS["corpus"][2:]},
-    }
+    about = {"folder": scan.name, "model": scan.options["model"]}
+    about |= {name: counts[name] for name in _CORPUS["corpus"][2:]}
     reasons = counts["reasons"]
     words = f"over {counted(counts['documents'], 'document')}, {counts['tokens']:,} tokens"
     if "parts" not in scan.options:
@@ -243,9 +240,7 @@ class Scan(ScanResults):
         else:
             numbers = estimates(self.values(ranking.column), quantiles=True)
             heads = [head | _plain(numbers, at, _SORTED) for at, head in enumerate(heads)]
-            heads = ranking.of(
-                heads, lambda row: float("nan") if row["document_mean"] is None else row["document_mean"]
-            )
+            heads = ranking.of(heads, lambda row: nan if row["document_mean"] is None else row["document_mean"])
         rows = [head for head in heads if kind in (None, head["kind"])][:top]
         tables, words = _corpus(self)
         some, unsure = f"{len(rows)} of {len(self.places)} heads", 0
@@ -291,11 +286,9 @@ class Scan(ScanResults):
         if head["share"] is not None:
             finding = f"head {name} is a {kind} head{certainty}: share {head['share']:.2f}"
         onwards = Next("scan", ("show", self.name), ("--kind", kind), takes_model=False)
-        opened = next(
-            (each["text"] for each in examples if each["whole"] and visible(each["text"]) == each["text"]), None
-        )
-        if opened is not None:
-            onwards = Next("matrix", (opened,), ("-m", str(self.options["model"]), "-H", name), takes_model=False)
+        whole = [each["text"] for each in examples if each["whole"] and visible(each["text"]) == each["text"]]
+        if whole:
+            onwards = Next("matrix", (whole[0],), ("-m", str(self.options["model"]), "-H", name), takes_model=False)
         rows = {"examples": examples, "head": [head], "statistics": statistics, "kinds": kinds}
         named = {name: Table.of(of) for name, of in rows.items()}
         return Answer(_HEAD, (finding, words), {**named, **tables}, shown=_ROWS_SHOWN, next=onwards)

@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from attn_cli.errors import InputError
+from attn_cli.scans.folder import ScanFolder
 from attn_cli.scans.scan import scan
 from attn_cli.scans.show import open_scan
 from attn_cli.selection import Selection
@@ -112,6 +113,14 @@ def test_two_processes_share_the_parts_by_themselves(tmp_path: Path, monkeypatch
     assert sorted(made) == list(range(10))
     monkeypatch.undo()
     assert open_scan(str(tmp_path / "scan")).progress["documents"] == 30
+
+
+def test_a_folder_that_another_process_began_meanwhile_is_its_scan(tmp_path: Path) -> None:
+    one, two, three = (ScanFolder(str(tmp_path / "scan")) for _ in range(3))
+    for folder in (one, two):
+        folder.begin({"model": "m", "files": [], "seed": 0})
+    with pytest.raises(InputError, match="other seed"):
+        three.begin({"model": "m", "files": [], "seed": 1})
 
 
 def test_passes_end_with_the_last_attention_and_no_byte_changes(tmp_path: Path, minilm: LoadedModel) -> None:
