@@ -27,7 +27,7 @@ _MANY = 15  # heads by key that a screen lists where no number was asked for
 @takes_options
 def heads(
     options: TextCommandOptions,
-    sort: str | None = option("--sort COLUMN", "Sort by a column, largest first (entropy lowest). - reverses."),
+    sort: str | None = o.SORT,
     top: int | None = option("--top -k N", "Show the first N.", min=1),
     token: str | None = o.TOKEN,
     key: str | None = option("--key WORD|INDEX", "List heads by their weight on this key, from --token or all."),

@@ -55,7 +55,7 @@ def knock(
         assert isinstance(source, Predicting)
         if token is not None and not source.has_lm_head:
             raise InputError(
-                "--token is for models that choose next tokens: others have all rows ablated", "leave out --token"
+                "--token is for models that choose next tokens", "leave it out: others have all rows ablated"
             )
         prompt = source.read([text], options.pair)[0]
         tokens = prompt.others.get("decoder", prompt.tokens)

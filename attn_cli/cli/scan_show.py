@@ -1,5 +1,6 @@
 """Show the heads of a scan: all, one with examples, or two scans."""
 
+from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import OutputOptions, ranking_of, shows_report
 from attn_cli.cli.kit.shell.signature import argument, option, takes_options
 from attn_cli.errors import InputError
@@ -13,7 +14,7 @@ from attn_cli.text import excerpt
 @shows_report
 def scan_show(
     folder: str = argument("DIR", "Read the folder of a scan.", ...),
-    sort: str | None = option("--sort COLUMN", "Sort heads by a column, largest first (entropy smallest). - reverses."),
+    sort: str | None = o.SORT,
     kind: str | None = option("--kind KIND", "Show heads of one kind."),
     top: int | None = option("--top -k N", "Show the first N.", min=1),
     head: str | None = option("--head -H LAYER.HEAD", "Show all of one head: 18.6, cross:3.0."),
@@ -42,8 +43,7 @@ def scan_show(
     results = open_scan(folder)
     with parse_errors(f"the tables in {excerpt(folder)}", "scan again: they don't belong together"):
         if against is not None:
-            other = open_scan(against)
-            answer = differences_of(results, other, None if ranking is None else ranking.column, top)
+            answer = differences_of(results, open_scan(against), None if ranking is None else ranking.column, top)
         elif head is not None:
             answer = results.head(head)
         else:

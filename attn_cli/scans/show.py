@@ -14,7 +14,7 @@ from attn_cli.scans.results import QUANTILES, ScanResults, ci_half_width, estima
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice
 from attn_cli.summaries.reducers.heads import STATISTICS
-from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES
+from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES, NOT_JUDGED
 from attn_cli.summaries.reducers.kinds.targets import CONTENT, KINDS
 from attn_cli.summaries.report import Ranking
 from attn_cli.text import counted, excerpt, listed, visible
@@ -65,7 +65,7 @@ _HEAD = Shape(
         "examples": ("percentile", "weight", "record", "query_token", "key_token", "text"),
     },
     legend=(
-        "kinds: share of non-sink attention on targets · baseline: of uniform attention",
+        "share: of non-sink attention at queries with targets; first, delimiter: of all",
         "at: % of documents with less of the kind · weight: its largest off the sinks",
     ),
 )
@@ -250,7 +250,8 @@ class Scan(ScanResults):
         else:
             unsure, first = sum((row["certainty"] or 1.0) < 0.95 for row in rows), rows[0] if rows else {}
             count = sum(head["kind"] == kind if kind else head["share"] is not None for head in heads)
-            finding = "no head is of any kind"
+            judged = [each for each in self.kind if each != KIND_NAMES[NOT_JUDGED]]
+            finding = "no head is of any kind" if judged else "too few tokens to name heads"
             if kind is not None:
                 finding = f"{count} of {counted(len(heads), 'head')} {'is' if count == 1 else 'are'} of the kind {kind}"
             elif count:

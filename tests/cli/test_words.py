@@ -88,8 +88,8 @@ def test_data_has_words_for_tokens() -> None:
 
 
 def test_what_is_wrong(tmp_path: Path) -> None:
-    refused(attn("matrix", TEXT, "-m", MODEL, "--words", "--scores"), 2, "--scores and --words at once", "summed")
-    refused(attn("inspect", TEXT, "-m", MODEL, "--words", "--steps"), 2, "--steps and --words at once")
+    refused(attn("matrix", TEXT, "-m", MODEL, "--words", "--scores"), 2, "--words and --scores at once", "summed")
+    refused(attn("inspect", TEXT, "-m", MODEL, "--words", "--steps"), 2, "--words and --steps at once")
     refused(attn("top", TEXT, "-m", MODEL, "--words", "-t", "12"), 2, "there is no token 12")
     np.savez(tmp_path / "in.npz", input_ids=np.array([[101, 4895, 8671, 102]]))
     run = attn("top", "-m", MODEL, "-F", tmp_path / "in.npz", "--words", "-l", "0")

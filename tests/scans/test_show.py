@@ -5,7 +5,6 @@ import io
 import json
 import random
 import shlex
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,12 +30,10 @@ WORDS = ["he", "sat", "on", "the", "river", "bank", "loan", "from", "[bold]", "c
 
 
 class Scanned(NamedTuple):
-    """A scan, and the lines that were scanned."""
+    """A file of lines, and the folder of their scan by MiniLM."""
 
     file: Path
-    lines: list[str]
     folder: Path
-    model: Path
 
     @property
     def results(self) -> Scan:
@@ -51,8 +48,7 @@ def lines_of(seed: int, count: int, longest: int) -> list[str]:
 @pytest.fixture(scope="module")
 def scans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Scanned]:
     folder = tmp_path_factory.mktemp("scans")
-    model = MINILM
-    source = open_source(str(model))
+    source = open_source(str(MINILM))
     corpora = {"one": lines_of(1, 50, 20), "alike": lines_of(2, 24, 20), "longer": lines_of(3, 24, 40)}
     corpora["one"][7] = "a line \x1b[31m with an escape code, told twice, told twice."
     scanned = {}
@@ -60,22 +56,11 @@ def scans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Scanned]:
         file = folder / f"{name}.txt"
         file.write_text("\n".join([*lines, "", "\n"]))
         scan(source, str(file), str(folder / name))
-        scanned[name] = Scanned(file, lines, folder / name, model)
+        scanned[name] = Scanned(file, folder / name)
     return scanned
 
 
 Scans = dict[str, Scanned]
-
-
-@cache
-def by_hand(file: Path, model: Path, *options: str) -> dict[tuple[int, int], list[dict[str, float]]]:
-    """The numbers of attn heads --lines for every head and document."""
-    run = attn("heads", "--lines", "--file", file, "-m", model, "--json", "-q", *options)
-    heads: dict[tuple[int, int], list[dict[str, float]]] = {}
-    for line in run.lines:
-        for row in json.loads(line)["tables"]["kinds" if options else "heads"]:
-            heads.setdefault((row["layer"], row["head"]), []).append(row)
-    return heads
 
 
 def statistics(results: Scan) -> list[dict[str, Any]]:
@@ -83,16 +68,15 @@ def statistics(results: Scan) -> list[dict[str, Any]]:
     return [row for name in names for row in results.head(name)["statistics"]]
 
 
-def column(rows: list[dict[str, float]], name: str) -> np.ndarray:
-    return np.array([row[name] for row in rows if row[name] is not None])
-
-
 def test_numbers_equal_those_added_up_by_hand_from_heads_line_by_line(scans: Scans) -> None:
-    scanned = scans["one"]
-    heads = by_hand(scanned.file, scanned.model)
+    heads: dict[tuple[int, int], list[dict[str, float]]] = {}
+    for line in attn("heads", "--lines", "--file", scans["one"].file, "-m", MINILM, "--json", "-q").lines:
+        for row in json.loads(line)["tables"]["heads"]:
+            heads.setdefault((row["layer"], row["head"]), []).append(row)
     assert len(heads) == 72
-    for row in statistics(scanned.results):
-        values = column(heads[row["layer"], row["head"]], row["statistic"])
+    for row in statistics(scans["one"].results):
+        found = (by_line[row["statistic"]] for by_line in heads[row["layer"], row["head"]])
+        values = np.array([value for value in found if value is not None])
         assert row["documents"] == len(values)
         assert row["document_mean"] == pytest.approx(values.mean(), abs=2e-5)
         assert row["standard_deviation"] == pytest.approx(values.std(ddof=1), abs=2e-5)
@@ -158,7 +142,7 @@ def test_scans_of_documents_alike_do_not_differ(scans: Scans) -> None:
 
 def test_the_same_documents_are_held_against_themselves(scans: Scans, tmp_path: Path) -> None:
     """Another model over the same lines: the test is the paired t-test of what attn heads says of every line."""
-    source = open_source(str(scans["one"].model))
+    source = open_source(str(MINILM))
     key = source.loaded.model.encoder.layer[0].attention.self.key  # type: ignore[union-attr]
     with torch.no_grad():
         key.bias += 0.01
@@ -167,15 +151,15 @@ def test_the_same_documents_are_held_against_themselves(scans: Scans, tmp_path: 
         scan(source, str(scans["one"].file), str(tmp_path / "other"))
         key.weight.copy_(before)
         key.bias -= 0.01
-    other = Scanned(scans["one"].file, scans["one"].lines, tmp_path / "other", scans["one"].model)
-    answer = differences_of(scans["one"].results, other.results)
+    one, other = scans["one"].results, open_scan(str(tmp_path / "other"))
+    answer = differences_of(one, other)
     assert answer["run"][0]["test"] == "paired"
-    places = [(place["layer"], place["head"]) for place in other.results.places]
-    values = {name: [each.results.values(name) for each in (scans["one"], other)] for name in NAMES}
+    places = [(place["layer"], place["head"]) for place in other.places]
+    values = {name: [scanned.values(name) for scanned in (one, other)] for name in NAMES}
     for each in answer["differences"]:
         at = places.index((each["layer"], each["head"]))
-        one, two = (found[:, at].astype(float) for found in values[each["statistic"]])
-        apart = (two - one)[~np.isnan(one)]
+        before, after = (found[:, at].astype(float) for found in values[each["statistic"]])
+        apart = (after - before)[~np.isnan(before)]
         freedom = len(apart) - 1
         assert each["difference"] == pytest.approx(apart.mean(), abs=1e-9)
         if not apart.any():  # of a key that rules as many rows of every line

@@ -7,6 +7,7 @@ import numpy as np
 
 from attn_cli.errors import InputError
 from attn_cli.kernel.definition.heads import split_heads
+from attn_cli.text import counted
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def cut_into_heads(
     """q, k, v with a heads axis, third from the end: the last axis cut into `heads`; None: the axis that is there."""
     if heads is None:
         with_axis = [x if x.ndim > 2 else x[None] for x in (q, k, v)]
-        _check_kv_heads(with_axis[1].shape[-3], kv_heads, "k has shape {}", k.shape)
+        _check_kv_heads(with_axis[1].shape[-3], kv_heads, f"k has shape {k.shape}", q.shape[-1])
         return with_axis[0], with_axis[1], with_axis[2]
     if q.shape[-1] % heads:
         raise InputError(f"q is {q.shape[-1]} wide, which {heads} heads don't divide", "heads divide the width")
@@ -59,7 +60,7 @@ def cut_into_heads(
             f"k is {k.shape[-1]} wide but a head of q is {d} wide", "k holds one or more heads of that size"
         )
     groups = k.shape[-1] // d
-    _check_kv_heads(groups, kv_heads, f"k is {k.shape[-1]} wide and a head of q {d}", k.shape)
+    _check_kv_heads(groups, kv_heads, f"k is {k.shape[-1]} wide and a head of q {d}", d)
     if v.shape[-1] % groups:
         raise InputError(
             f"v is {v.shape[-1]} wide, which the {groups} key heads of k don't divide", "v holds as many heads as k"
@@ -67,10 +68,10 @@ def cut_into_heads(
     return split_heads(q, heads), split_heads(k, groups), split_heads(v, groups)
 
 
-def _check_kv_heads(groups: int, kv_heads: int | None, origin: str, shape: tuple[int, ...]) -> None:
+def _check_kv_heads(groups: int, kv_heads: int | None, origin: str, d: int) -> None:
     if kv_heads is not None and kv_heads != groups:
-        line = f"--kv-heads {kv_heads} but {origin.format(shape)}: {groups} key heads"
-        raise InputError(line, "W_K is [width, kv-heads * d]: --projections SEED draws one of that shape")
+        line = f"--kv-heads {kv_heads} but {origin}: {counted(groups, 'key head')}"
+        raise InputError(line, f"{counted(kv_heads, 'key head')}: k, or W_K, is {kv_heads * d} wide")
 
 
 def batch_axes(q: np.ndarray, k: np.ndarray, v: np.ndarray, shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:

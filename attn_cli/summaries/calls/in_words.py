@@ -67,15 +67,12 @@ def prompt_in_words(prompt: Prompt) -> Prompt:
 class InWords(DerivedCall):
     """Attention between words: weights are summed over a key word's tokens, and means over those of a query word."""
 
+    shows_scores = False  # of words the model computed none
+
     def __init__(self, call: Call) -> None:
         self._rows = words_of(call.queries)
         self._columns = words_of(call.keys)
         super().__init__(call, self._rows.labels, self._columns.labels)
-
-    @property
-    def shows_scores(self) -> bool:
-        """False: the model computed no scores of words."""
-        return False
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False

@@ -19,6 +19,8 @@ class Rollout(DerivedCall):
     InputError for attention to another text, or without a softmax, and where a layer is missing: no path leads back.
     """
 
+    shows_scores = False  # a mean of weights has none
+
     def __init__(self, call: Call, last: int, before: Array | None) -> None:
         super().__init__(call, call.queries, call.keys)
         goes_on = call.place.layer <= last + 1 and (before is None or len(before) == self.n)
@@ -31,11 +33,6 @@ class Rollout(DerivedCall):
         tokens = indices(0, self.n, self.mean)
         step = row_shares(self.mean + (tokens[:, None] == tokens[None]))
         self.product = step if before is None else step @ before
-
-    @property
-    def shows_scores(self) -> bool:
-        """False: a mean of weights has no scores."""
-        return False
 
     def bands(
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False

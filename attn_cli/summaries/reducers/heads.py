@@ -148,6 +148,11 @@ class SeenRows:
             return self._nothing
         return np.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
 
+    def mean_on(self, rule: str) -> Array:
+        """The mean weight `[h]` on the key that a rule of `KEYS` gives, over live rows with one; NaN for none."""
+        count = np.sum(self.live & self.has(rule), axis=-1)
+        return np.where(count > 0, np.sum(self.on(rule), axis=-1) / (count + (count == 0)), np.nan)
+
     def mean(self, values: Array) -> Array:
         """The mean `[h]` of `values` `[h, n]`, 0 in masked rows, over the rows that may attend to anything."""
         return np.sum(values, axis=-1) / (self.live_rows + (self.live_rows == 0))
@@ -226,8 +231,8 @@ def first_weight(rows: SeenRows) -> Array:
 
 @statistic()
 def previous_weight(rows: SeenRows) -> Array | None:
-    """weight on the token (or word) before the query, null where queries and keys differ"""
-    return rows.mean(rows.on("previous")) if rows.text.same_tokens else None
+    """weight on the token (or word) before the query, null where queries and keys differ, or no query has one"""
+    return rows.mean_on("previous") if rows.text.same_tokens else None
 
 
 @statistic()
@@ -241,9 +246,7 @@ def induction_weight(rows: SeenRows) -> Array:  # prefix matching, Olsson et al.
     """weight on the token (or word) that followed when the query's token (or word) last came up,
     over the queries whose did, null where none does
     """
-    total = np.sum(rows.on("following"), axis=-1)
-    repeated = np.sum(rows.live & rows.has("following"), axis=-1)
-    return np.where(repeated > 0, total / (repeated + (repeated == 0)), np.nan)
+    return rows.mean_on("following")
 
 
 @statistic(nothing=(0.0,))
@@ -259,8 +262,7 @@ def next_weight(rows: SeenRows) -> Array | None:
     """
     if rows.text.is_causal:
         return None
-    cells = rows.on("next")
-    return np.where(np.any(cells != 0, axis=-1), rows.mean(cells), np.nan)
+    return np.where(np.any(rows.on("next") != 0, axis=-1), rows.mean_on("next"), np.nan)
 
 
 @statistic("max score", digits=1, nothing=(math.nan,))

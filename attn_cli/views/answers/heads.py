@@ -49,10 +49,8 @@ def draw(heads: Heads, summary: Summary, report: Report, screen: Screen) -> Iter
         yield Text(_ranking_title(rows, ranking), BOLD)
         rows = _ranked(rows, ranking)
     left_out = "max_score" if report.command == "inspect" else ""
-    known = {
-        each.name for each in STATISTICS if not each.says_nothing(np.array([row.numbers[each.name] for row in rows]))
-    }
-    names = [each.name for each in STATISTICS if each.name in known and each.name != left_out]
+    of_rows = {each: np.array([row.numbers[each.name] for row in rows]) for each in STATISTICS}
+    names = [each.name for each, x in of_rows.items() if not each.says_nothing(x) and each.name != left_out]
     names = [ranking.column, *(name for name in names if name != ranking.column)] if ranking else names
     labels = [f"{row.summary.place.stream} {head_name(row.summary, row.at)}".removeprefix("self ") for row in rows]
     yield from table_lines([row.numbers for row in rows], labels, ("visible_weight", *names), screen, title="head")

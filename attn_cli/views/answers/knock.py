@@ -35,9 +35,10 @@ def answer_line(knock: Answer) -> str:
     run, answer = knock["run"][0], knock["answer"]
     if not answer:
         return "compared: the mean vector"
-    if run["generated"]:
-        return f"answer of {counted(len(answer), 'token')} · probability {run['probability']:.2g}"
-    return f"next {quoted(answer[0]['token'])} {run['probability']:.0%}"
+    if len(answer) == 1:
+        return f"next {quoted(answer[0]['token'])} {run['probability']:.0%}"
+    each = run["probability"] ** (1 / len(answer))
+    return f"answer of {counted(len(answer), 'token')} · probability {run['probability']:.2g}, {each:.2g} a token"
 
 
 def knock_legend(knock: Answer, effect: str) -> Iterator[str]:

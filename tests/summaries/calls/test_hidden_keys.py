@@ -98,8 +98,11 @@ def test_statistics_of_heads(made, data) -> None:
         away = np.abs(i[:, None] - np.arange(call.m))
         np.testing.assert_allclose(found.distance, mean((kept * away).sum(-1)), rtol=1e-8, atol=1e-9)
         np.testing.assert_allclose(found.self_weight, mean(kept[:, np.arange(len(i)), i]), **CLOSE)
-        before = kept[:, np.arange(len(i)), np.maximum(i - 1, 0)] * (i > 0)
-        np.testing.assert_allclose(found.previous_weight, mean(before), **CLOSE)
+        has, at = live & (i > 0), np.arange(len(i))
+        before = np.where(has, kept[:, at, np.maximum(i - 1, 0)], 0).sum(-1) / np.where(
+            has.any(-1), has.sum(-1), np.nan
+        )
+        np.testing.assert_allclose(found.previous_weight, before, **CLOSE)
     assert found.masked_rows.tolist() == (~live).sum(-1).tolist()
     assert (found.rest is None) == left.all()
     if found.rest is not None:

@@ -202,12 +202,8 @@ class TextCommandOptions(ModelCommandOptions, TextOptions):
         """True if subwords are merged into words: with --words, unless --model is a table of word vectors."""
         if not words or is_table(self.model):
             return False
-        if scores:
-            raise InputError("--scores and --words at once", "scores of subwords can't be summed: weights can")
-        if steps:
-            raise InputError("--steps and --words at once", "leave out --words: steps are per token")
-        if by != "weight":
-            raise InputError(f"--by {by} and --words at once", "norms of subwords can't be summed: weights can")
+        others = {"--scores": scores, "--steps": steps, f"--by {by}": by != "weight"}
+        refuse_beside("--words", others, "leave out {other}: of subwords weights alone can be summed")
         return True
 
     def averages(self, mean: bool, by: By) -> bool:

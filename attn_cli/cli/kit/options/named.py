@@ -25,6 +25,10 @@ MODEL = option(
     autocompletion=completion.models,
 )
 MEAN = option("--mean", "Average over the chosen heads.")
+SORT = option(
+    "--sort COLUMN",
+    "Sort by entropy, distance, first, previous, self, induction, sink, next, max or ruled. - reverses.",
+)
 TOKEN = option(
     "--token -t WORD|INDEX",
     "Show these queries only: a word, word#2 (second one), an index, 4-6, or + (generated tokens).",

@@ -29,18 +29,19 @@ class Row:
     sink: float
 
     def at(self, key: int) -> float:
-        return float(self.weights[key]) if 0 <= key < len(self.weights) else 0.0
+        return float(self.weights[key]) if 0 <= key < len(self.weights) else np.nan
 
 
 def mean_over_rows(problem: Problem, of_row: Callable[[Row], float]) -> np.ndarray:
-    """The mean `[h]` of a number of every row that may attend to anything, 0 where none may."""
+    """The mean `[h]` of a number over the rows that may attend to anything and have it, NaN without such a row."""
     weights = attended(problem).weights
     _, n, m = weights.shape
     has_sink = problem.rule.sink is not None
     means = []
     for head in weights:
         rows = [Row(row, i + m - n, 1 - row.sum() if has_sink else 0.0) for i, row in enumerate(head) if row.sum() > 0]
-        means.append(sum(map(of_row, rows)) / max(len(rows), 1))
+        found = [x for x in map(of_row, rows) if not np.isnan(x)]
+        means.append(np.mean(found) if found else np.nan)
     return np.array(means)
 
 
@@ -84,8 +85,10 @@ def test_each_is_the_mean_over_rows(problem: Problem, tensors: bool) -> None:
         if name in OF_TWO_SIDES and problem.q.shape[1] > problem.k.shape[1]:
             continue  # a self-attention never has more queries than keys
         expected = mean_over_rows(problem, of_row)
-        if name == "next_weight" and not expected.any():
+        if name == "next_weight" and not np.nan_to_num(expected).any():
             expected = np.full_like(expected, np.nan)
+        elif name not in ("previous_weight", "next_weight"):
+            expected = np.nan_to_num(expected)  # 0 where none may attend
         np.testing.assert_allclose(statistics[name], expected, **CLOSE, err_msg=name)
 
 
