@@ -242,7 +242,7 @@ def test_top_has_shares_beside_weights(models: dict[str, Path], by: str, tmp_pat
     ("kind", "arguments", "words"),
     [
         ("bert", ["--by", "length"], "'length' is not one of"),
-        ("bert", ["--by", "value", "--words"], "norms of subwords"),
+        ("bert", ["--by", "value", "--words"], "of subwords"),
         ("bloom", ["--by", "value"], "shows its weights alone"),
         ("bloom", ["--by", "output"], "shows its weights alone"),
         ("qwen3_next", ["--by", "output"], "W_O was not found: no matrix is given what its heads give"),
