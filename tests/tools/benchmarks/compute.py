@@ -3,15 +3,16 @@
 import sys
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from attn_cli.kernel.bands.bands import bands
-from attn_cli.kernel.bands.plan import plan_of
+from attn_cli.attention_call import AttentionCall
+from attn_cli.call import Place
 from attn_cli.kernel.definition.mask import Mask, causal
 from attn_cli.kernel.definition.rule import Rule
+from attn_cli.kernel.stats.wanted import Wanted
+from attn_cli.prompt import Token
 from tests.tools.benchmarks.timing import Row, compared, process
 
 _SDPA = """
@@ -27,9 +28,9 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
     """Whole processes, files in and out; then the kernel alone."""
     n = 4096 if quick else 16384
     with tempfile.TemporaryDirectory() as folder:
-        rng = np.random.default_rng(0)
         for name in "qkv":
-            np.save(Path(folder) / f"{name}.npy", rng.normal(size=(n, 64)).astype(np.float32))
+            numbers = np.random.default_rng(ord(name)).normal(size=(n, 64)).astype(np.float32)
+            np.save(f"{folder}/{name}.npy", numbers)
         files = [part for name in "qkv" for part in (f"--{name}", f"{folder}/{name}.npy")]
         for mask in ("none", "causal"):
             command = [sys.executable, "-m", "attn_cli", "compute", *files, "--mask", mask, "-q"]
@@ -44,18 +45,16 @@ def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
     yield from _kernel(repeats)
 
 
-def _kernel(repeats: int) -> Iterator[Row]:
-    """The bands of 8 heads of NumPy arrays, output kept, against torch's SDPA of the same numbers as tensors."""
-    h, n, d = 8, 4096, 64
+def _kernel(repeats: int, h: int = 8, n: int = 4096, d: int = 64) -> Iterator[Row]:
+    """The output of h heads of NumPy arrays, as attn compute makes it, against torch's SDPA of the same as tensors."""
     q, k, v = (np.random.default_rng(0).normal(size=(h, n, d)).astype(np.float32) for _ in "qkv")
+    place, tokens = Place(0, "", tuple(range(h)), tuple(range(h))), (Token(0, ""),) * n
     tensors = [torch.from_numpy(x)[None] for x in (q, k, v)]
     for is_causal, mask in ((False, Mask()), (True, causal())):
-        rule = Rule(d**-0.5, mask=mask)
+        call = AttentionCall(q, k, v, Rule(d**-0.5, mask=mask), place, tokens, tokens)
 
-        def walk(rule: Rule = rule) -> None:
-            output = np.empty((h, n, d), np.float32)
-            for band in bands(q, k, v, rule, plan_of(q, k, rule, in_parts=True)):
-                output[band.heads, band.start : band.stop] = band.output
+        def walk(call: AttentionCall = call) -> None:
+            call.row_stats(Wanted(output=True))
 
         def sdpa(is_causal: bool = is_causal) -> None:
             torch.nn.functional.scaled_dot_product_attention(*tensors, is_causal=is_causal)
