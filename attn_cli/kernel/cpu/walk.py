@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attn_cli.arrays import Array, at_least_float32, itemsize, namespace, on_cpu, to_numpy
+from attn_cli.arrays import Array, at_least_float32, itemsize, namespace, on_cpu, to_numpy, zeros
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import plan_of, runs
 from attn_cli.kernel.definition.mask import intervals
@@ -14,7 +14,7 @@ from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import ColumnSums, RankedKeys, Rows, RowStats, Wanted
 
 # The fields of `Wanted` that compiled code can note; whatever else is wanted is left to bands.
-_KNOWN = {"rows", "moments", "key_sets", "vectors", "tops", "column_sums"}
+_KNOWN = {"rows", "output", "moments", "key_sets", "vectors", "tops", "column_sums"}
 # The moments that it notes; which rows are masked, the maximum says.
 NOTED_MOMENTS = ("maximum", "logsumexp", "weight_sum", "entropy_nats", "distance")
 _MOST_TOP = 64  # largest weights of a row
@@ -43,6 +43,8 @@ def compiled_stats(
     q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, output: Array | None = None
 ) -> RowStats | None:
     """The statistics of q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, which fill `output` `[h, n, e]`; or None."""
+    if wanted.output and output is None:
+        output = zeros((q.shape[0], q.shape[1], v.shape[2]), q)
     return walked(q, k, v, rule, wanted, output) if _knows(wanted) and suits(q, k, v, rule) else None
 
 
@@ -59,6 +61,7 @@ def _knows(wanted: Wanted) -> bool:
     """True if all that is wanted are sums of weights, and the few largest with their scores."""
     return (
         not any(getattr(wanted, x.name) for x in fields(wanted) if x.name not in _KNOWN)
+        and not (wanted.output and wanted.rows is not None)
         and {*wanted.moments} <= {"masked", *NOTED_MOMENTS}
         and all(x.by == "weight" and x.count <= _MOST_TOP and not x.mean_heads for x in wanted.tops)
         and all(x.by == "weight" and not x.mean_heads for x in wanted.column_sums)
@@ -101,7 +104,7 @@ def walked(
     position = np.arange(m - n, m, dtype=np.int32)
     at_once = min(g, max(1, _PANEL_BYTES // (4 * d * _padded(m))))  # key heads
     panels, packed = np.empty(at_once * _padded(m) * d, np.float32), np.zeros(at_once, np.int32)
-    stats = RowStats(wanted)
+    stats = RowStats(wanted, output=output if wanted.output else None)
     for number, walk in enumerate(_walks(wanted, has_output=output is not None)):
         rows = slice(None) if walk.rows is None else list(walk.rows)
         of_rows = {"first": span.first[rows], "last": span.last[rows], "position": position[rows]}

@@ -23,26 +23,23 @@ def steps(q: Array, k: Array, v: Array, rule: Rule) -> list[Step]:
     q, k, v = (expand_groups(at_least_float32(x), q.shape[0]) for x in (q, k, v))
     path = [Step("scores", "q · k", q @ xp.matrix_transpose(k))]  # [h, n, d] @ [h, d, m]
 
-    def then(name: str, formula: str, values: Array) -> None:
-        path.append(Step(name, formula, values))
-
     if rule.scale != 1:
-        then("scaled", scale_words(rule.scale), path[-1].values * rule.scale)
+        path.append(Step("scaled", scale_words(rule.scale), path[-1].values * rule.scale))
     if rule.softcap is not None:
-        then("capped", f"cap {rule.softcap:g}", rule.capped(path[-1].values))
+        path.append(Step("capped", f"cap {rule.softcap:g}", rule.capped(path[-1].values)))
     bias = rule.bias_of(0, q.shape[-2], 0, k.shape[-2])
     if bias is not None:
-        then("biased", "+ bias", path[-1].values + at_least_float32(bias))
+        path.append(Step("biased", "+ bias", path[-1].values + at_least_float32(bias)))
     allowed = dense_mask(rule.mask, q.shape[-2], k.shape[-2], like=q)
     masked = xp.full_like(path[-1].values, -float("inf"))
     if not rule.mask.is_open:
-        then("masked", str(rule.mask), xp.where(allowed, path[-1].values, masked))
+        path.append(Step("masked", str(rule.mask), xp.where(allowed, path[-1].values, masked)))
     if rule.softmax:
         _soften(path, rule.sink)
     else:
         last = path[-1].values
-        then("weights", "as they are", xp.where(last == masked, xp.zeros_like(last), last))
-    then("output", "weights · v", path[-1].values @ v)  # [h, n, m] @ [h, m, e]
+        path.append(Step("weights", "as they are", xp.where(last == masked, xp.zeros_like(last), last)))
+    path.append(Step("output", "weights · v", path[-1].values @ v))  # [h, n, m] @ [h, m, e]
     return path
 
 

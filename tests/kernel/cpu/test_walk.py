@@ -282,6 +282,7 @@ def wanteds(draw: st.DrawFn, n: int, m: int) -> Wanted:
         key_sets=tuple(keys(columns) for columns in draw(st.sampled_from([(), (1, 1), (1, 5)]))),
         vectors=tuple(random.integers(0, 2, size=(draw(st.integers(0, 2)), m)).astype(np.float32)),
         tops=draw(st.sampled_from([(), (TopK(1),), (TopK(3), TopK(5), TopK(2, mean_heads=True))])),
+        output=draw(st.booleans()),
         column_sums=draw(st.sampled_from([(), (ColumnSums(),), (ColumnSums(rows()), ColumnSums((0,)))])),
         pools=draw(st.sampled_from([
             (), (Pool(draw(sizes), draw(sizes)),),
@@ -313,6 +314,8 @@ def assert_are_the_definitions(stats: RowStats, call: AttentionCall, close: dict
     }
     for name in wanted.moments:
         np.testing.assert_allclose(getattr(stats, name), moments[name], err_msg=name, **close)
+    if wanted.output:
+        np.testing.assert_allclose(stats.output, whole.output[:, picked], **close)
     for keys in wanted.key_sets:
         sums = np.where(keys[picked] >= 0, np.take_along_axis(weights, np.maximum(keys[picked], 0)[None], -1), 0)
         np.testing.assert_allclose(stats.on_keys(keys), sums.sum(axis=-1), **close)

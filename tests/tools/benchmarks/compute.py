@@ -3,6 +3,7 @@
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import torch
@@ -52,12 +53,6 @@ def _kernel(repeats: int, h: int = 8, n: int = 4096, d: int = 64) -> Iterator[Ro
     tensors = [torch.from_numpy(x)[None] for x in (q, k, v)]
     for is_causal, mask in ((False, Mask()), (True, causal())):
         call = AttentionCall(q, k, v, Rule(d**-0.5, mask=mask), place, tokens, tokens)
-
-        def walk(call: AttentionCall = call) -> None:
-            call.row_stats(Wanted(output=True))
-
-        def sdpa(is_causal: bool = is_causal) -> None:
-            torch.nn.functional.scaled_dot_product_attention(*tensors, is_causal=is_causal)
-
-        seconds, ratios = compared(sdpa, {"walk": walk}, repeats)
+        sdpa = partial(torch.nn.functional.scaled_dot_product_attention, *tensors, is_causal=is_causal)
+        seconds, ratios = compared(sdpa, {"walk": partial(call.row_stats, Wanted(output=True))}, repeats)
         yield Row(f"NumPy kernel, 8 heads, n = 4,096, {mask}", "torch's SDPA", seconds, ratios["walk"], 1.3)
