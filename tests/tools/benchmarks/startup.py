@@ -21,7 +21,7 @@ tokenizer = transformers.AutoTokenizer.from_pretrained(sys.argv[1])
 with torch.no_grad():
     model(**tokenizer("river bank", return_tensors="pt"))
 """
-_TABLE, _HELP, _RECORDING, _OVER_MODEL = 2.0, 1.0, 0.3, 0.4  # the bars: two ratios, two of seconds
+_TABLE, _HELP, _OVER_MODEL = 2.0, 1.0, 0.4  # the bars: two ratios, one of seconds
 
 
 def rows(repeats: int, *, quick: bool) -> Iterator[Row]:
@@ -47,9 +47,9 @@ def _rows(repeats: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         recording = f"{folder}/run.attn"
         _run([*attn, "inspect", "river bank", "-m", model, "-o", recording])()
-        look = _run([*attn, "heads", "-m", recording])
-        look()
-        yield Row("attn heads -m RECORDING", "1 s", 1.0, median(_spent(look) for _ in range(repeats)), _RECORDING)
+        name, look = "attn heads -m RECORDING", _run([*attn, "heads", "-m", recording])
+        seconds, ratios = compared(_run([*python, _IMPORTS]), {name: look}, repeats, _processor_time)
+        yield Row(name, _IMPORTS, seconds, ratios[name], _TABLE)
         plain, ours = _run([*python, _MODEL, model]), _run([*attn, "heads", "river bank", "-m", model])
         plain(), ours()
         over = median(_spent(ours) - _spent(plain) for _ in range(repeats))
