@@ -18,7 +18,7 @@ def compare(
     options: ModelCommandOptions,
     texts: list[str] = argument("TEXT TEXT", "Read two texts or more. One may be - (standard input).", ...),
     word: list[str] | None = option(
-        "--word -w -t WORD|INDEX",
+        "--word --token -w -t WORD|INDEX",
         "Compare this word: a word, word#2 (second occurrence) or an index. Several: one for each text.",
     ),
     width: str | None = o.WIDTH,

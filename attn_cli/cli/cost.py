@@ -56,7 +56,7 @@ class SizeOptions:
             layer = replace(layer, d=self.dim, e=self.dim)
         if self.latent is not None:
             shared = layer.d // 2  # of a rotary key part that all heads share, as in DeepSeek-V2
-            layer = replace(layer, kv_heads=layer.heads, d=layer.d + shared, rank=self.latent, shared=shared)
+            layer = replace(layer, d=layer.d + shared, rank=self.latent, shared=shared)
         layer = replace(layer, window=self.window or layer.window)
         count = self.layers or sizes.layers
         windowed = count if self.window is not None else min(sizes.windowed, count)

@@ -14,7 +14,7 @@ from attn_cli.scans.results import QUANTILES, ScanResults, ci_half_width, estima
 from attn_cli.sources.files.parse_errors import parse_errors
 from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice
 from attn_cli.summaries.reducers.heads import STATISTICS
-from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES, NOT_JUDGED
+from attn_cli.summaries.reducers.kinds.reducer import KIND_NAMES, NOTHING
 from attn_cli.summaries.reducers.kinds.targets import CONTENT, KINDS
 from attn_cli.summaries.report import Ranking
 from attn_cli.text import counted, excerpt, listed, visible
@@ -39,7 +39,7 @@ _HEADS = Shape(
     },
     bars=("share",),
     legend=(
-        "first those that find content · share: non-sink attention on the kind's targets",
+        "share: non-sink attention on the kind's targets; of first, delimiter: of all",
         "low, high: its 95 % interval · certain: probability that the mean is enough",
     ),
 )
@@ -83,6 +83,7 @@ _DIFFERENCES = Shape(
 )
 SHAPES = {"scan_heads": _HEADS, "scan_head": _HEAD, "scan_differences": _DIFFERENCES}
 LEVEL = 0.05  # the probability that any of the numbers that are said to differ does so by chance
+_ROUNDING, _UNLIKE = 1e-5, 1.25  # of a number: deviations below are none; of a length: others above change numbers
 _SHOWN, _ROWS_SHOWN = 20, 14
 _STRONGEST, _DECILES = 5, np.arange(9, 0, -1) / 10
 _WHOLE, _AROUND = 300, 60  # characters of a text that is shown whole; around query and key
@@ -126,9 +127,7 @@ def _head_rows(scan: ScanResults) -> list[Row]:
 
 
 def _clearest(row: Row) -> tuple[int, float]:
-    if row["share"] is None:
-        return 2, 0.0
-    return int(KINDS[_KINDS.index(row["kind"])].rank != CONTENT), -row["share"]
+    return (2, 0.0) if row["share"] is None else (int(KINDS[_KINDS.index(row["kind"])].rank != CONTENT), -row["share"])
 
 
 def _examples(scan: ScanResults, at: int) -> list[Row]:
@@ -189,17 +188,20 @@ def differences_of(
     (tables, words), (others, other_words) = _corpus(one), _corpus(other)
     differ, alone = sum(row["differs"] for row in rows), len(one.places) + len(other.places) - 2 * len(pairs)
     run = {"test": "paired" if same else "welch", "level": LEVEL, "compared": len(rows), "differ": differ}
+    run["unmatched_heads"] = alone
     test = "same documents: paired test" if same else "other documents: Welch's test"
     findings = [f"{differ:,} of {len(rows):,} numbers differ significantly"]
     findings += [f"{test}, family-wise error rate {LEVEL:.0%} (Holm 1979)"]
+    lengths = [scan.progress["tokens"] / scan.progress["documents"] for scan in (one, other)]
+    if max(lengths) > _UNLIKE * min(lengths):
+        findings += ["documents of {:.0f} and {:.0f} tokens: many numbers depend on length".format(*lengths)]
     findings += [f"{counted(len(kinds), 'head')} of another kind"] * bool(kinds)
     findings += [f"{counted(alone, 'head')} in one scan only"] * bool(alone)
     tables |= {"corpus": Table.of([*tables["corpus"], *others["corpus"]])}
-    run_table = Table.of([run | {"unmatched_heads": alone}])
     return Answer(
         _DIFFERENCES,
         (*findings, words, f"against {other.name} {other_words}"),
-        {"differences": Table.of(rows), "kinds": Table.of(kinds), "run": run_table, **tables},
+        {"differences": Table.of(rows), "kinds": Table.of(kinds), "run": Table.of([run]), **tables},
         shown=min(_SHOWN, differ) if shown is None else shown,
         next=_show_head(other, rows[0]) if rows else None,
     )
@@ -220,7 +222,8 @@ def _tested(first: np.ndarray, second: np.ndarray, *, paired: bool) -> tuple[dic
         deviation = np.sqrt((freedoms * variances).sum(axis=0) / freedoms.sum(axis=0))
         freedom = np.where(np.isnan(freedom), freedoms.sum(axis=0), freedom)
         p_value = np.where(difference == 0, 1.0, two_sided_p(difference / error, freedom))
-        effect = np.where(difference == 0, 0.0, difference / deviation)
+        certain = deviation <= _ROUNDING * np.maximum(np.abs(one["document_mean"]), np.abs(two["document_mean"]))
+        effect = np.where(difference == 0, 0.0, np.where(certain, np.nan, difference / deviation))
     width = ci_half_width(error**2 * (freedom + 1), freedom + 1)
     ends, means = (difference - width, difference + width), (one["document_mean"], two["document_mean"])
     varies = np.maximum(deviation, np.abs(difference)) > np.finfo(np.float32).eps * np.abs(means).max(axis=0)
@@ -243,21 +246,19 @@ class Scan(ScanResults):
             heads = ranking.of(heads, lambda row: nan if row["document_mean"] is None else row["document_mean"])
         rows = [head for head in heads if kind in (None, head["kind"])][:top]
         tables, words = _corpus(self)
-        some, unsure = f"{len(rows)} of {len(self.places)} heads", 0
+        counts, unsure, every = Counter(self.kind), 0, counted(len(heads), "head")
+        named = [f"{number} {name}" for name, number in counts.most_common() if name in _KINDS]
         if ranking is not None:
-            has_numbers = any(row["document_mean"] is not None for row in rows)
-            finding = f"{some} {ranking.words}" if has_numbers else f"no head has a number for {ranking.heading} here"
+            (statistic,) = (each for each in STATISTICS if each.name == ranking.column)
+            finding = statistic.missing(numbers["document_mean"]) or f"{len(rows)} of {every} {ranking.words}"
         else:
-            unsure, first = sum((row["certainty"] or 1.0) < 0.95 for row in rows), rows[0] if rows else {}
-            count = sum(head["kind"] == kind if kind else head["share"] is not None for head in heads)
-            judged = [each for each in self.kind if each != KIND_NAMES[NOT_JUDGED]]
-            finding = "no head is of any kind" if judged else "too few tokens to name heads"
+            unsure = sum((row["certainty"] or 1.0) < 0.95 for row in rows)
+            finding = f"{sum(counts[name] for name in _KINDS)} of {every} are of a kind: {listed(named, 4)}"
             if kind is not None:
-                finding = f"{count} of {counted(len(heads), 'head')} {'is' if count == 1 else 'are'} of the kind {kind}"
-            elif count:
-                finding = f"{count} of {counted(len(heads), 'head')} are of a kind, {head_choice(first)} comes first"
-        counts = Counter(self.kind).most_common()
-        kinds = Table({"kind": [name for name, _ in counts], "count": [count for _, count in counts]})
+                finding = f"{counts[kind]} of {every} {'is' if counts[kind] == 1 else 'are'} of the kind {kind}"
+            elif not named:
+                finding = "no head is of any kind" if counts[KIND_NAMES[NOTHING]] else "too few tokens to name heads"
+        kinds = Table.of({"kind": name, "count": number} for name, number in counts.most_common())
         return Answer(
             _HEADS if ranking is None else _BY_NUMBER,
             (finding, *[f"{counted(unsure, 'name')} less than 95 % certain"] * bool(unsure), words),
@@ -278,9 +279,8 @@ class Scan(ScanResults):
         known = [(each, _plain(of, 0, ("documents", *_ESTIMATE))) for each, of in found.items()]
         statistics = [place | {"statistic": each} | row for each, row in known if row["documents"]]
         kinds = [{"kind": each, **_of_kind(self, each, at), "named": each == kind} for each in _KINDS]
-        kinds = sorted(
-            (row for row in kinds if row["documents"]), key=lambda x: -(x["share"] or 0) / (x["baseline"] or 1)
-        )
+        kinds = [row for row in kinds if row["documents"]]
+        kinds.sort(key=lambda row: -(row["share"] or 0) / (row["baseline"] or 1))
         examples = [place | row for row in _examples(self, at)]
         certainty = "" if head["certainty"] is None else f", {head['certainty']:.0%} certain"
         finding = f"head {name} is {'of no kind' if kind == 'none' else kind}"

@@ -39,16 +39,13 @@ class SinkRows:
         self.sight, self.left_out = sight, ColumnSums(tuple(np.flatnonzero(few).tolist()))
         self.seen_by, self.uniform = sight.along_columns(1.0 - few), sight.uniform(1.0 - few)  # [m] sums over them
 
-    def reception(self, received: Array, received_few: Array) -> tuple[Array, Array]:
-        """For each head and key `[h, m]` the mean weight of the rows that see it, 0 for none, and whether it is a sink.
-
-        A sink gets over 0.3, and over 3 times what uniform attention would give it.
-        """
+    def sinks(self, received: Array, received_few: Array) -> Array:
+        """Whether each key is a sink of each head `[h, m]`: rows that see it give it over 0.3, and 3 times uniform."""
         rows = np.maximum(self.seen_by, 1.0)
         judged = self.seen_by >= min(FEW_ROWS, self.seen_by.max(initial=0))
         least = np.where(judged, np.maximum(MOST_OF_A_KEY, TIMES_UNIFORM * self.uniform / rows), np.inf)
         mean = np.where(self.seen_by > 0, (received.astype(np.float64) - received_few) / rows, 0.0)
-        return mean, mean > least
+        return mean > least
 
 
 def median(values: np.ndarray, axis: int = 0) -> np.ndarray:

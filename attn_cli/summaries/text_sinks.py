@@ -24,7 +24,7 @@ def text_sinks(summaries: Iterable[Summary]) -> list[dict[str, Any]]:
         layers = [part for summary, part in of_stream if len(summary.keys) == len(keys)]
         heads = sum(len(part.is_sink) for part in layers)
         count = np.sum([part.is_sink.sum(axis=0) for part in layers], axis=0)
-        weights = np.sum([part.reception * len(part.is_sink) for part in layers], axis=0) / max(1, heads)
+        weights = np.sum([part.received * len(part.is_sink) for part in layers], axis=0) / max(1, heads)
         values = [part.value for part in layers if part.value is not None]
         lengths = [part.residual for part in layers if part.residual is not None]
         expected = np.flatnonzero(np.any([part.targets.marks[1] == 0 for part in layers], axis=0)).tolist()
@@ -49,11 +49,9 @@ def sink_words(sinks: Sequence[dict[str, Any]]) -> list[str]:
     first = {sink["stream"]: sink for sink in reversed(sinks)}
     words = []
     for stream, sink in reversed(first.items()):
-        is_short = sink["value_norm"] is not None and sink["value_norm"] <= SHORT_VALUE
-        words.append(
-            f"{f'{stream}: ' if len(first) > 1 else ''}{quoted(sink['key_token'])} {sink['key']} gets "
-            f"{sink['weight']:.0%} of all attention{' and adds little' if is_short else ''}"
-        )
+        name = (f"{stream}: " if len(first) > 1 else "") + quoted(sink["key_token"])
+        little = " and adds little" if sink["value_norm"] is not None and sink["value_norm"] <= SHORT_VALUE else ""
+        words.append(f"{name} {sink['key']} gets {sink['weight']:.0%} of all attention{little}")
     return words
 
 

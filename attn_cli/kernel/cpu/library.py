@@ -41,13 +41,11 @@ def _built_file() -> str | None:
 def library() -> ctypes.CDLL | None:
     """The compiled C code that computes attention; None where it wasn't built, or is of another version."""
     path = _built_file()
-    if path is None:
-        return None
     try:
-        code = ctypes.CDLL(path)
+        code = None if path is None else ctypes.CDLL(path)
     except OSError:
         return None
-    if not hasattr(code, "attn_fused_size"):
+    if code is None or not hasattr(code, "attn_fused_size"):
         return None
     code.attn_fused_size.restype = ctypes.c_size_t
     code.attn_fused_work.argtypes, code.attn_fused_work.restype = [_POINTER], None

@@ -144,8 +144,7 @@ def _given(wanted: Wanted, rows: slice | list[int], m: int) -> dict[str, np.ndar
         given["set_keys"] = np.concatenate([keys[rows] for keys in wanted.key_sets], axis=1, dtype=np.int32)
         given["set_ends"] = np.cumsum([keys.shape[1] for keys in wanted.key_sets], dtype=np.int32)
     if wanted.vectors:
-        given["vector_values"] = np.zeros((len(wanted.vectors), _padded(m)), np.float32)
-        given["vector_values"][:, :m] = np.stack(wanted.vectors)
+        given["vector_values"] = np.pad(np.stack(wanted.vectors, dtype=np.float32), ((0, 0), (0, _padded(m) - m)))
     return given
 
 

@@ -196,8 +196,9 @@ def mask_function(function: Callable[[Array, Array], Array], words: str = "mask 
 
 
 def all_of(*masks: Mask) -> Mask:
-    """One mask that allows what all of `masks` allow, as simple as it can be: open ones are left out."""
-    parts = [part for mask in masks for part in (mask.parts or (mask,)) if not part.is_open]
+    """One mask that allows what all of `masks` allow, as simple as it can be: without open ones, and each once."""
+    every = [part for mask in masks for part in (mask.parts or (mask,)) if not part.is_open]
+    parts = [*{(x.kind, x.numbers, x.before, x.after) if x.numbers else id(x): x for x in every}.values()]
     return Mask() if not parts else parts[0] if len(parts) == 1 else Mask(parts=tuple(parts))
 
 

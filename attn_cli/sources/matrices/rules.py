@@ -66,10 +66,10 @@ def masks_of(options: MatrixOptions, shape: ScoreShape) -> tuple[MaskOf, list[np
     for text in texts:
         entry = next((entry for entry in MASKS if entry.takes(text)), None)
         if entry is not None:
-            masks.append(entry.make(entry.numbers(text), shape, offset_of(options, shape.n, shape.m)))
-            if text == "causal" and shape.n != shape.m:
+            masks.append(entry.make(entry.numbers(text), shape, offset := offset_of(options, shape.n, shape.m)))
+            if entry.syntax in ("causal", "sliding:W") and offset == 0 and shape.n != shape.m:
                 sizes = f"(n = {shape.n}, m = {shape.m})"
-                notes.append(f"causal, first query with first key {sizes}, --mask causal-bottom-right aligns the last")
+                notes.append(f"{text}, first query with first key {sizes}, --mask causal-bottom-right aligns the last")
             continue
         allowed, bias, note = _read_mask(text, shape)
         masks += [] if allowed is None else [partial(_of_cells, allowed)]
@@ -128,9 +128,9 @@ MASKS = (
 )
 
 MASK_HELP = (
-    "causal, causal-bottom-right, causal:OFFSET (keys up to i + OFFSET), window:W, sliding:W (causal, W keys), "
-    "dilated:W:D (window:W of keys D apart), prefix:P, lengths:L,L, or a file (1 = may attend, or additive; bool:FILE "
-    "and additive:FILE say which). Several are combined."
+    "causal, causal-bottom-right (aligns windows, too), causal:OFFSET (keys up to i + OFFSET), window:W, sliding:W "
+    "(causal, W keys), dilated:W:D (window:W of keys D apart), prefix:P, lengths:L,L, or a file (1 = may attend, or "
+    "additive; bool:FILE and additive:FILE say which). Several are combined."
 )
 
 

@@ -73,9 +73,7 @@ class Journey:
             if (place.layer, place.stream, place.call) == (step.layer, step.stream, step.call):
                 mean = weights.mean(axis=(0, 1))
                 return np.stack([mean, np.full_like(mean, np.nan) if pulls is None else pulls.mean(axis=0)])
-        raise InputError(
-            f"layer {step.layer} shows no attention of the text itself", "choose other layers with --layer"
-        )
+        raise InputError(f"layer {step.layer} shows no attention of the text itself", "choose others with --layer")
 
 
 def journeys_of(
@@ -174,7 +172,8 @@ def _findings(
             seen.append(f"{after} of {len(tokens)} in {text}")
     if best:
         verb = "attends most to" if tables["keys"][0]["pull"] is None else "is pulled most by"
-        yield f"of the other words, it {verb} {', '.join(best)}"
+        over = f", mean over {len(layers)} layers" if len(layers) > 1 else ""
+        yield f"of the other words, it {verb} {', '.join(best)}{over}"
     if heads := [f"{head['layer']}.{head['head']} ({head['change']:.2f})" for head in tables["heads"][:3]]:
         yield f"heads whose row for it moves most: {', '.join(heads)}"
     if seen:

@@ -34,8 +34,8 @@ SHAPE = Shape(
     },
     bars=("share",),
     legend=(
-        "whole text: operations of scores and mixing · next token: all on one more",
-        "stored: one head's weights, in float32",
+        "whole text: scores and mixing of a causal text · next token: a decoding step",
+        "operations: 2 for a multiply-add · stored: one head's weights, in float32",
     ),
 )
 
@@ -47,7 +47,7 @@ def cost_of(
     n = lengths[-1]
     kinds = ((layer, windowed), (replace(layer, window=None), layers - windowed))
     operations = _operations(kinds, n)
-    heads_held, height = tile_of(layer.heads, layer.kv_heads, n)
+    heads_held, height = tile_of(layer.heads, layer.heads if layer.rank else layer.kv_heads, n)
     total = max(sum(operations.values()), 1)
     variants = list(_variants(layer, layers, windowed, n, itemsize))
     of_layer = (layer.heads, layer.kv_heads, layer.d, layer.e, layer.width, layer.rank or None, layer.window)
@@ -76,12 +76,13 @@ def _findings(
     wide = f"{counted(sizes['heads'], 'head')} of {sizes['head_size']}, {sizes['heads'] * sizes['head_size']} wide"
     yield f"{text}: {squares[-1]:,} scores a head{more} · {wide}"
     longest = ", the model's longest text" if is_longest else ""
-    yield f"the KV cache of {text}{longest}: {binary_bytes(asked['cache_bytes'])}"
+    cache = binary_bytes(asked["cache_bytes"])
+    yield f"the KV cache of {text}{longest}: {cache}, {counted(sizes['bytes_per_number'], 'byte')} a number"
     whole = next(variant["cache_bytes"] for variant in variants if variant["variant"] == "multi-head")
     if 0 < asked["cache_bytes"] < whole and sizes["window"] is None:
         yield f"{whole / asked['cache_bytes']:.2g} times smaller than with a key head for every query head"
     stored, held = binary_bytes(sizes["matrix_bytes"]), binary_bytes(sizes["band_bytes"])
-    yield f"all weights in float32 take {stored}, attn holds {held} at a time"
+    yield f"all attention weights in float32 take {stored}, attn holds {held} at a time"
 
 
 def _operations(kinds: Iterable[tuple[LayerSizes, int]], n: int) -> dict[str, int]:
@@ -99,8 +100,8 @@ def _operations(kinds: Iterable[tuple[LayerSizes, int]], n: int) -> dict[str, in
 def _variants(layer: LayerSizes, layers: int, windowed: int, n: int, itemsize: int) -> Iterator[dict[str, Any]]:
     """The chosen layer among variants of it; latents are as in DeepSeek-V2 and windows as in Mistral by default."""
     h, d = layer.heads, layer.d - layer.shared
-    plain = replace(layer, kv_heads=h, rank=0, shared=0, window=None)
-    middle = layer.kv_heads if 1 < layer.kv_heads < h and not layer.rank else max(1, h // 4)
+    plain = replace(layer, kv_heads=h, d=d, rank=0, shared=0, window=None)
+    middle = layer.kv_heads if 1 < layer.kv_heads < h else max(1, h // 4)
     rank, shared = (layer.rank, layer.shared) if layer.rank else (4 * d, d // 2)
     narrow = replace(layer, window=layer.window or _WINDOW)
     variants = {"multi-head": plain}
@@ -108,7 +109,7 @@ def _variants(layer: LayerSizes, layers: int, windowed: int, n: int, itemsize: i
         variants[f"grouped-query, {middle} key heads"] = replace(plain, kv_heads=middle)
     if h > 1:
         variants["multi-query"] = replace(plain, kv_heads=1)
-    variants[f"latent, {rank} + {shared}"] = replace(plain, d=d + shared, rank=rank, shared=shared)
+    variants[f"latent, {rank} + {shared}"] = replace(layer, d=d + shared, rank=rank, shared=shared, window=None)
     variants[f"window of {narrow.window:,}"] = narrow
     for name, other in variants.items():
         count = windowed if other.window is not None and layer.window is not None else layers

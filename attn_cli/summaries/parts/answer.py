@@ -58,7 +58,7 @@ class TextReading:
         """Take in one attention call whose keys are the text's tokens."""
         rows, sink_rows = ColumnSums(self.rows), SinkRows(sight_of(call.rule.mask, call.n, call.m, call.like))
         stats = call.row_stats(Wanted(column_sums=(rows, ColumnSums(), sink_rows.left_out)))
-        _, is_sink = sink_rows.reception(stats.column_sums[ColumnSums()], stats.column_sums[sink_rows.left_out])
+        is_sink = sink_rows.sinks(stats.column_sums[ColumnSums()], stats.column_sums[sink_rows.left_out])
         self.heads += call.h
         self.received += stats.column_sums[rows].sum(axis=0) / max(1, len(self.rows))
         self.sink_heads += is_sink.sum(axis=0)

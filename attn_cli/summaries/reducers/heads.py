@@ -183,6 +183,11 @@ class Statistic:
         says = (any(np.array_equal(value, other, equal_nan=True) for other in self.nothing) for value in values)
         return bool(self.nothing) and all(says)
 
+    def missing(self, values: np.ndarray) -> str:
+        """That no head has the number, in a sentence, by their `values` `[heads]`; "" where some head does."""
+        nothing = np.isnan(values).all() or self.says_nothing(values)
+        return f"no head has a number for {self.heading} here: {self.meaning}" if nothing else ""
+
 
 STATISTICS: list[Statistic] = []
 
@@ -230,9 +235,9 @@ def first_weight(rows: SeenRows) -> Array:
 
 
 @statistic()
-def previous_weight(rows: SeenRows) -> Array | None:
+def previous_weight(rows: SeenRows) -> Array:
     """weight on the token (or word) before the query, null where queries and keys differ, or no query has one"""
-    return rows.mean_on("previous") if rows.text.same_tokens else None
+    return rows.mean_on("previous")
 
 
 @statistic()
@@ -251,17 +256,15 @@ def induction_weight(rows: SeenRows) -> Array:  # prefix matching, Olsson et al.
 
 @statistic(nothing=(0.0,))
 def sink_weight(rows: SeenRows) -> Array:
-    """weight on the learned sink; 0 without one"""
+    """weight on the learned sink; 0 without one, first is the weight on key 0"""
     return rows.mean(rows.sink)
 
 
 @statistic(nothing=(math.nan,))
-def next_weight(rows: SeenRows) -> Array | None:
+def next_weight(rows: SeenRows) -> Array:
     """weight on the token (or word) after the query, null where queries and keys differ,
     or no query may attend to what follows it
     """
-    if rows.text.is_causal:
-        return None
     return np.where(np.any(rows.on("next") != 0, axis=-1), rows.mean_on("next"), np.nan)
 
 

@@ -91,9 +91,8 @@ def _ranked(rows: Sequence[HeadRow], ranking: Ranking) -> list[HeadRow]:
 
 def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:
     statistic = next(each for each in STATISTICS if each.name == ranking.column)
-    values = np.array([row.numbers[ranking.column] for row in rows])
-    if np.isnan(values).all() or statistic.says_nothing(values):
-        return f"no head has a number for {ranking.heading} here: {statistic.meaning}"
+    if missing := statistic.missing(np.array([row.numbers[ranking.column] for row in rows])):
+        return missing
     shown = len(rows) if ranking.count is None else min(len(rows), ranking.count)
     some = f"{shown} of {len(rows)} heads" if shown < len(rows) else counted(len(rows), "head")
     return " · ".join([f"{some} {ranking.words}", *_mean_of_some_rows(rows[0].summary, ranking)])

@@ -117,7 +117,7 @@ def hold_sinks(part: HeadKinds, weights: np.ndarray, seen: np.ndarray) -> None:
         if len(rows):
             reception[:, key] = weights[:, rows, key].mean(axis=1)
             even[key] = (1 / seen[rows].sum(axis=1)).mean()
-    np.testing.assert_allclose(part.reception, reception.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(part.received, weights.mean(axis=(0, 1)), atol=1e-5)
     near = np.abs(reception - 0.3) < 1e-5
     for head, of_head in enumerate(reception):
         sinks = set(np.flatnonzero((of_head > 0.3) & (of_head > 3 * even) & judged))

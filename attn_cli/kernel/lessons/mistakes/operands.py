@@ -23,8 +23,7 @@ def head_mistakes(problem: Problem) -> Iterator[Mistake]:
     h, g, n, e = len(q), len(k), q.shape[-2], v.shape[-1]
     if 1 < g < h:
         words = f"grouped key heads were tiled instead of repeated: head i read key head i mod {g}"
-        tiles = (h // g, 1, 1)
-        yield words, lambda: made(q, np.tile(k, tiles), np.tile(v, tiles), rule)
+        yield words, lambda: made(q, np.tile(k, (h // g, 1, 1)), np.tile(v, (h // g, 1, 1)), rule)
     if 1 < g <= h:
         yield "every head read key head 0", lambda: made(q, k[:1], v[:1], rule)
     if h == 1:
@@ -85,8 +84,7 @@ def rotary_mistakes(problem: Problem) -> Iterator[Mistake]:
 
 
 def _rotated(problem: Problem, pair: _Pair) -> Made:
-    q, k = pair()
-    return made(q, k, problem.v, problem.rule)
+    return made(*pair(), problem.v, problem.rule)
 
 
 def _unasked(q: np.ndarray, k: np.ndarray) -> Iterator[tuple[str, _Pair]]:

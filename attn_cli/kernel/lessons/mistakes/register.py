@@ -18,12 +18,9 @@ _POWERS = {"float32": 88.72, "float16": 11.09, "float64": 709.78}  # the largest
 
 def mistakes(problem: Problem) -> Iterator[Mistake]:
     """The usual mistakes of implementations of this attention, the more usual families first."""
-    yield from rule_mistakes(problem)
-    yield from softmax_mistakes(problem)
-    yield from head_mistakes(problem)
-    yield from operand_mistakes(problem)
-    yield from rotary_mistakes(problem)
-    yield from tile_mistakes(problem)
+    families = rule_mistakes, softmax_mistakes, head_mistakes, operand_mistakes, rotary_mistakes, tile_mistakes
+    for family in families:
+        yield from family(problem)
 
 
 def why_nan(problem: Problem, rows: np.ndarray) -> str:

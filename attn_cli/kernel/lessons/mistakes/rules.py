@@ -90,6 +90,7 @@ def softmax_mistakes(problem: Problem) -> Iterator[Mistake]:
             words = f"an epsilon of {epsilon:g} is added to the softmax's sum"
             yield problem.by_weights(words, partial(np.divide, powers, total + epsilon))
             words = f"{epsilon:g} is added to the softmax's sum before the maximum is subtracted"
+            words += ": a key of zeros is not masked, perhaps" * (epsilon == 1)
             yield problem.by_weights(words, partial(np.divide, powers, total + epsilon * np.exp(-top)))
 
 
@@ -119,19 +120,21 @@ def _softcaps(rule: Rule) -> Iterator[_Change]:
             yield "the softcap was applied before the scale, it comes after it", rule.softcap * rule.scale
 
 
-def _parts(mask: Mask) -> tuple[Mask, ...]:
-    return mask.parts or (mask,)
-
-
 def usual_masks(problem: Problem) -> Iterator[_Change]:
     """The masks that are taken for the right one, each with what is wrong."""
     mask, n, m = problem.rule.mask, problem.q.shape[-2], problem.k.shape[-2]
-    parts = _parts(mask)
+    parts = mask.parts or (mask,)
     if not mask.is_open:
         yield f"the mask is missing ({mask})", Mask()
+    for offset, side in ((0, "first query with the first key"), (m - n, "last query with the last key")):
+        for at in dict.fromkeys([*((part,) for part in parts), parts]):
+            moved = [_aligned(part, offset) if part in at else part for part in parts]
+            if [part.numbers for part in moved] != [part.numbers for part in parts]:
+                name = " with its ".join(_ALIGNED[part.kind] for part in at if part.kind in _ALIGNED)
+                yield f"the {name} is aligned the other way: {side}", all_of(*moved)
     for part in parts:
         rest = [other for other in parts if other is not part]
-        for words, other in _others(part, n, m):
+        for words, other in _others(part, n == m):
             yield words, all_of(other, *rest)
         if part.kind == "causal" and rest:
             yield f"only the causal mask was applied, not {all_of(*rest)}", part
@@ -143,13 +146,19 @@ def usual_masks(problem: Problem) -> Iterator[_Change]:
             yield words, all_of(causal(m - n), mask)
 
 
-def _others(part: Mask, n: int, m: int) -> Iterator[tuple[str, Mask]]:
+_ALIGNED = {"causal": "causal mask", "window": "window"}
+
+
+def _aligned(part: Mask, offset: int) -> Mask:
+    if part.kind == "causal":
+        return causal(offset)
+    return window(part.numbers[0], offset, both_sides=part.after is not None) if part.kind == "window" else part
+
+
+def _others(part: Mask, is_square: bool) -> Iterator[tuple[str, Mask]]:
     """The masks that are usually taken for one."""
     if part.kind == "causal":
         (offset,) = part.numbers
-        for other, side in {0: "first query with the first key", m - n: "last query with the last key"}.items():
-            if other != offset:
-                yield f"the causal mask is aligned the other way: {side}", causal(other)
         yield "the causal mask blocks the diagonal too (j < i instead of j <= i)", causal(offset - 1)
         yield "the causal mask lets every query see one key ahead", causal(offset + 1)
         words = "the causal mask is transposed: a query sees itself and what follows (j >= i, triu for tril)"
@@ -158,14 +167,12 @@ def _others(part: Mask, n: int, m: int) -> Iterator[tuple[str, Mask]]:
         yield words, window(1, offset + 1)
     if part.kind == "window":
         (size, own), like = part.numbers, partial(window, both_sides=part.after is not None)
-        for offset in {0, m - n} - {own}:
-            yield f"the window is aligned the other way: query 0 stands at key {offset}, not {own}", like(size, offset)
         yield "the window is one key too wide", like(size + 1, own)
         if size > 1:
             yield "the window is one key too narrow", like(size - 1, own)
     if part.cells is not None and not callable(part.cells):
         yield "the mask is inverted: 1 was taken as blocked", given_mask(~part.cells)
-        if n == m:
+        if is_square:
             yield "the mask is transposed: its rows are queries", given_mask(part.cells.swapaxes(-1, -2))
     if part.kind == "prefix":
         yield "the prefix is masked causally too", causal(part.numbers[1])
@@ -183,7 +190,7 @@ def _others(part: Mask, n: int, m: int) -> Iterator[tuple[str, Mask]]:
 
 def _windows_of_other_sizes(problem: Problem) -> Iterator[tuple[str, Mask]]:
     """Windows of other sizes than was asked for, or where none was, by the first row that is wrong."""
-    n, m, parts = problem.q.shape[-2], problem.k.shape[-2], _parts(problem.rule.mask)
+    n, m, parts = problem.q.shape[-2], problem.k.shape[-2], problem.rule.mask.parts or (problem.rule.mask,)
     if not problem.wrong.any():
         return
     own = next((part for part in parts if part.kind == "window"), None)
@@ -219,7 +226,7 @@ def tiles_of(m: int) -> list[int]:
 
 def _masks_in_tiles(problem: Problem) -> Iterator[tuple[str, Mask]]:
     """Causal masks that go wrong where keys are walked through in tiles: at an edge, or from the second tile on."""
-    n, m, parts = problem.q.shape[-2], problem.k.shape[-2], _parts(problem.rule.mask)
+    n, m, parts = problem.q.shape[-2], problem.k.shape[-2], problem.rule.mask.parts or (problem.rule.mask,)
     right = next((part for part in parts if part.kind == "causal"), None)
     if right is None:
         return

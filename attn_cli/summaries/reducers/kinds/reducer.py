@@ -209,7 +209,7 @@ class HeadKinds(Part):
 
     numbers: KindNumbers
     is_sink: np.ndarray  # [h, m]
-    reception: np.ndarray  # [m] the mean weight on each key over the rows that may see it, mean over heads
+    received: np.ndarray  # [m] the share of all attention on each key
     value: np.ndarray | None  # [m] norms over the median, median over key heads; None without values
     residual: np.ndarray | None  # [m] norms before the block over the median; None where it isn't seen
     peaks: Peaks
@@ -266,13 +266,14 @@ class HeadKindsReducer:
         targets, (factors, sink_rows) = self.targets(call), self.rows(call, stats)
         few, is_expected = sink_rows.left_out, targets.marks[1] == 0
         few_stats = call.row_stats(Wanted(column_sums=(few,))) if call.q is None else stats
-        reception, is_sink = sink_rows.reception(stats.column_sums[ColumnSums()], few_stats.column_sums[few])
+        received = stats.column_sums[ColumnSums()]
+        is_sink = sink_rows.sinks(received, few_stats.column_sums[few])
         beyond = stats.along(targets.marks[1]).astype(np.float64)
         peaks = peaks_of(stats.tops[STRONGEST], is_sink | is_expected, beyond, sink_rows.sight.count)
         numbers = kind_numbers(stats, targets, factors, first_is_sink(*sink_signs(call)))
         values, vectors = relative_value_norms(call), residual_lengths_of(call)
         value, residual = None if values is None else median(values), None if vectors is None else over_median(vectors)
-        return HeadKinds(numbers, is_sink, reception.mean(axis=0), value, residual, peaks, targets)
+        return HeadKinds(numbers, is_sink, received.mean(axis=0) / call.n, value, residual, peaks, targets)
 
     def targets(self, call: Call) -> Targets:
         """The keys that define each kind: the same object for calls with the same keys, as those of all layers."""
