@@ -142,6 +142,9 @@ class Answer(Displayed):
             raise InputError(f"attn {self.name} has no {name}", f"it has {', '.join(self.tables)}")
         return self.tables[name]
 
+    def __iter__(self) -> Iterator[str]:  # list and dict would ask for 0, 1 ...
+        return iter(self.tables)
+
     @property
     def name(self) -> str:
         """The command's name."""

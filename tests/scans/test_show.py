@@ -212,7 +212,7 @@ def test_what_is_asked_wrongly_is_said_in_a_line(scans: Scans, tmp_path: Path) -
 
 _PLAIN = ["he", "sat", "on", "the", "river", "bank", "[bold]", "[/]"]
 SHOWN = [*_PLAIN, "\x1b[31m", "\u202ebank", "\u4e2d\u56fd", "loan", "."]
-SCREENS = {"overview": ("one",), "head": ("one", "--head", "1.6"), "against": ("one", "--against", "other", "-k", "4")}
+SCREENS = {"overview": ("one",), "head": ("one", "--head", "1.6"), "against": ("one", "--against", "other", "-k", "3")}
 
 
 @pytest.fixture(scope="module")

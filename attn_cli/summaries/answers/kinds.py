@@ -28,7 +28,7 @@ SHAPE = Shape(
         "prompts": ("seed", "tokens"),
     },
     screen={"families": _FAMILY},
-    legend=("weight: what the first head gives the keys of its kind, mean over rows",),
+    legend=("weight: what the head named first gives the keys of its kind, mean over rows",),
     several_texts=True,
 )
 

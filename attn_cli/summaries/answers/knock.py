@@ -14,6 +14,7 @@ from attn_cli.summaries.answer import Answer, Next, Shape, Table, head_choice, h
 from attn_cli.summaries.parts.text_parts import rows_before_generated
 from attn_cli.summaries.reduce import reduce
 from attn_cli.summaries.reducers.keys import OverallKeys
+from attn_cli.summaries.sinks import expected_sinks
 from attn_cli.text import counted, quoted
 
 _ANSWERING = ("self", "text", "decoder", "cross")  # streams whose queries are rows of the stack that answers
@@ -62,14 +63,16 @@ def knock(
     prompt = source.read([text])[0] if isinstance(text, str) else text
     last = len(prompt.others.get("decoder", prompt.tokens)) - 1
     choosing = rows_before_generated(prompt) or (last if rows is None or everywhere else max(rows),)
-    top_keys: dict[HeadPlace, dict[str, Any]] = {}  # over the rows that choose the answer
+    top_keys: dict[HeadPlace, dict[str, Any]] = {}  # but sinks, over the rows that choose the answer
 
     def visit(call: Call) -> None:
         answers = source.has_lm_head and call.place.stream in _ANSWERING
-        summary = reduce(call, OverallKeys(1, rows=choosing if answers else None))
+        sinks = expected_sinks(call).tolist()
+        summary = reduce(call, OverallKeys(1 + len(sinks), rows=choosing if answers else None))
         for row in summary.parts[0].records(summary):
             key = {"key": row["key"], "key_token": row["key_token"], "weight": row["received_share"]}
-            top_keys.setdefault(HeadPlace(call.place.layer, row["head"], call.place.stream), key)
+            if row["key"] not in sinks:
+                top_keys.setdefault(HeadPlace(call.place.layer, row["head"], call.place.stream), key)
         step()
 
     look = Look(selection, visit)
@@ -182,7 +185,7 @@ def _findings(tables: Mapping[str, Table], experiment: Experiment, *, some: bool
         yield f"{among}{what} needs head {name} most: {first['bits']:+.2f} bits without it"
     for cell in hidden if first["bits"] <= -_LEAST else ():
         key = f"{quoted(cell['key_token'])} {cell['key']}"
-        yield f"{name} attends to {key}: {cell['bits']:+.2f} bits with that hidden from all heads"
+        yield f"{name} attends to {key}: {cell['bits']:+.2f} bits with this word hidden from all heads"
     against = [head for head in heads[:-3:-1] if head["bits"] >= _LEAST]
     if against:
         named = " and ".join(f"{head_name(head)} ({head['bits']:+.2f})" for head in against)

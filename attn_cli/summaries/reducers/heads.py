@@ -144,9 +144,7 @@ class SeenRows:
     @cached_property
     def sink(self) -> Array:
         """The weight of every row on a learned sink `[h, n]`; 0 without one."""
-        if not self.text.has_sink:
-            return self._nothing
-        return np.where(self.live, 1 - self.weight_sum - self.hidden, 0.0)
+        return np.where(self.live, 1 - self.weight_sum - self.hidden, 0.0) if self.text.has_sink else self._nothing
 
     def mean_on(self, rule: str) -> Array:
         """The mean weight `[h]` on the key that a rule of `KEYS` gives, over live rows with one; NaN for none."""
@@ -314,7 +312,6 @@ class Heads(Part):
         """One row per head: layer, head, kv_head, every statistic by its name, and the count masked_rows."""
         place = summary.place
         columns = {name: values.tolist() for name, values in self.arrays().items()}
-        columns["masked_rows"] = [int(count) for count in self.masked_rows]
         for head, group, *numbers in zip(place.heads, place.groups, *columns.values(), strict=True):
             lead = {"layer": place.layer, "head": head, "kv_head": group}
             yield lead | dict(zip(columns, numbers, strict=True))
@@ -339,14 +336,12 @@ class HeadStatistics:
     def part(self, call: Call, stats: RowStats) -> Heads:
         """The statistics of every head of the call, means over its rows (entropy, weight on the first key ...)."""
         seen = SeenRows(self.rows_of(call), stats, self.rows)
-        masked = (call.n if self.rows is None else len(self.rows)) - seen.live_rows.astype(np.float64)
+        masked = (call.n if self.rows is None else len(self.rows)) - seen.live_rows
         return Heads(statistics_of(seen), masked, seen.mean(seen.weight_sum) if seen.text.hides else None)
 
     def rows_of(self, call: Call) -> Rows:
         """The rows of a call: the same object for calls on the same text whose rows are alike."""
-        known = self._asked_of(call.keys)
-        text = TextRows.of(call)
+        known, text = self._asked_of(call.keys), TextRows.of(call)
         flags = text._replace(keys=())
-        if flags not in known:
-            known[flags] = Rows(text)
+        known[flags] = known.get(flags) or Rows(text)
         return known[flags]

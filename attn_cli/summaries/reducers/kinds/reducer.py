@@ -266,8 +266,7 @@ class HeadKindsReducer:
         targets, (factors, sink_rows) = self.targets(call), self.rows(call, stats)
         few, is_expected = sink_rows.left_out, targets.marks[1] == 0
         few_stats = call.row_stats(Wanted(column_sums=(few,))) if call.q is None else stats
-        received = stats.column_sums[ColumnSums()]
-        is_sink = sink_rows.sinks(received, few_stats.column_sums[few])
+        is_sink = sink_rows.sinks(received := stats.column_sums[ColumnSums()], few_stats.column_sums[few])
         beyond = stats.along(targets.marks[1]).astype(np.float64)
         peaks = peaks_of(stats.tops[STRONGEST], is_sink | is_expected, beyond, sink_rows.sight.count)
         numbers = kind_numbers(stats, targets, factors, first_is_sink(*sink_signs(call)))
