@@ -192,10 +192,10 @@ def differences_of(
     test = "same documents: paired test" if same else "other documents: Welch's test"
     findings = [f"{differ:,} of {len(rows):,} numbers differ significantly"]
     findings += [f"{test}, family-wise error rate {LEVEL:.0%} (Holm 1979)"]
+    findings += [f"{counted(len(kinds), 'head')} of another kind"] * bool(kinds)
     lengths = [scan.progress["tokens"] / scan.progress["documents"] for scan in (one, other)]
     if max(lengths) > _UNLIKE * min(lengths):
         findings += ["documents of {:.0f} and {:.0f} tokens: many numbers depend on length".format(*lengths)]
-    findings += [f"{counted(len(kinds), 'head')} of another kind"] * bool(kinds)
     findings += [f"{counted(alone, 'head')} in one scan only"] * bool(alone)
     tables |= {"corpus": Table.of([*tables["corpus"], *others["corpus"]])}
     return Answer(
@@ -253,7 +253,7 @@ class Scan(ScanResults):
             finding = statistic.missing(numbers["document_mean"]) or f"{len(rows)} of {every} {ranking.words}"
         else:
             unsure = sum((row["certainty"] or 1.0) < 0.95 for row in rows)
-            finding = f"{sum(counts[name] for name in _KINDS)} of {every} are of a kind: {listed(named, 4)}"
+            finding = f"{sum(counts[name] for name in _KINDS)} of {every} are of a kind: {listed(named, 3)}"
             if kind is not None:
                 finding = f"{counts[kind]} of {every} {'is' if counts[kind] == 1 else 'are'} of the kind {kind}"
             elif not named:
