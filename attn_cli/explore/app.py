@@ -87,20 +87,20 @@ class Lines(Widget):
 class Entry(TextArea):
     """What is typed, on as many lines as it takes; Enter hands it over, and line ends are pasted alone."""
 
-    BINDINGS: ClassVar[list[Any]] = [
-        Binding("escape", "app.leave", show=False),
-        Binding("enter", "app.submit", show=False, priority=True),
-        Binding("ctrl+u", "empty", show=False),
-    ]
+    BINDINGS: ClassVar[list[Any]] = [Binding("escape", "app.leave", show=False)]
 
-    def action_empty(self) -> None:
-        """Begin anew."""
-        self.text = ""
+    async def on_key(self, event: events.Key) -> None:
+        """Ctrl-U and Enter in turn with what was typed before them, which bindings would overtake."""
+        if event.key == "ctrl+u":
+            self.text = ""
+        elif event.key == "enter":
+            await self.run_action("app.submit")
+        if event.key in ("ctrl+u", "enter"):
+            event.prevent_default().stop()
 
     def on_paste(self, event: events.Paste) -> None:
         """Leave what can't be shown out of what is pasted, before it is."""
-        event.stop()
-        pasted = event.text.replace("\r\n", "\n").replace("\r", "\n")  # as terminals send line ends
+        pasted = event.stop().text.replace("\r\n", "\n").replace("\r", "\n")  # as terminals send line ends
         event.text = "".join(character for character in pasted if character == "\n" or character.isprintable())
 
 
