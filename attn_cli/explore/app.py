@@ -100,7 +100,8 @@ class Entry(TextArea):
 
     def on_paste(self, event: events.Paste) -> None:
         """Leave what can't be shown out of what is pasted, before it is."""
-        pasted = event.stop().text.replace("\r\n", "\n").replace("\r", "\n")  # as terminals send line ends
+        event.stop()
+        pasted = event.text.replace("\r\n", "\n").replace("\r", "\n")  # as terminals send line ends
         event.text = "".join(character for character in pasted if character == "\n" or character.isprintable())
 
 

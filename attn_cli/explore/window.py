@@ -64,13 +64,8 @@ def forms(n: int, m: int, space: Space) -> tuple[CellForm, ...]:
             return tuple(reversed(finest[: at + 1]))
     down, across = space.capacity(finest[-1])
     whole = CellForm(-(-n // down), -(-m // across), 1, space.halves)
-    steps, size = [whole], 1
-    while (size * 2) ** 2 < whole.rows * whole.keys:
-        size *= 2
-    while size > 1:
-        steps.append(CellForm(size, size, 1, space.halves))
-        size //= 2
-    return (*steps, *reversed(finest))
+    sizes = [2**power for power in range(1, 64) if 4**power < whole.rows * whole.keys]
+    return (whole, *(CellForm(size, size, 1, space.halves) for size in reversed(sizes)), *reversed(finest))
 
 
 def window_at(
