@@ -79,9 +79,7 @@ def with_resting_told(report: Report) -> Report:
     first = [row.numbers["first_weight"] for row in _ranked(head_rows(report.summaries), report.ranking)[:_SHARPEST]]
     if report.ranking.column != "entropy_bits" or min(first, default=0) < _RESTING:
         return report
-    note = (
-        f"the first {len(first)} heads rest on the first token: without --sort a screen lists those that look past it"
-    )
+    note = f"the first {len(first)} heads rest on the first token: without --sort a screen lists those that don't"
     return replace(report, warnings=(*report.warnings, note))
 
 

@@ -28,7 +28,8 @@ def draw(answer: Answer, report: Report, screen: Screen) -> Iterator[Text | str]
     rows = [row for row in answer["parts"] if row["kind"] != "generated" and not row["is_sink"]]
     shown = rows[: answer.shown]
     room = min(_TEXT, screen.width // 3)
-    names = [fit(part_name(row), room).rstrip() for row in shown]
+    asks = {row["part"]: " (asks)" for row in shown if row["kind"] == "given" and not row["is_context"]}
+    names = [fit(part_name(row) + asks.get(row["part"], ""), room).rstrip() for row in shown]
     width = max(map(cell_len, names), default=0)
     labels = []
     for name, row in zip(names, shown, strict=True):
