@@ -29,7 +29,8 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         return sorted([*homes, "__version__"])
     if name not in homes:
-        raise AttributeError(f"module 'attn_cli' has no attribute {name!r}")
+        near = next((f": {each}?" for each in homes if each.endswith(f"_{name}")), "")
+        raise AttributeError(f"module 'attn_cli' has no attribute {name!r}{near}")
     value = globals()[name] = getattr(import_module(homes[name]), name)
     return value
 
@@ -43,6 +44,4 @@ def _homes() -> dict[str, str]:
     from pathlib import Path
 
     stub = Path(__file__).with_suffix(".pyi").read_text("utf-8")
-    return {
-        name: home for home, name in re.findall(r"^from (\S+) import (\w+) as", stub, re.M) if name != "__version__"
-    }
+    return {name: home for home, name in re.findall(r"^from (\S+) import (?!_)(\w+) as", stub, re.M)}

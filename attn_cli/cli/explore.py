@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from attn_cli.cli.kit.options import named as o
 from attn_cli.cli.kit.options.command import ReadOptions, opened
 from attn_cli.cli.kit.run.text_run import left_out_note, texts_and_reading
 from attn_cli.cli.kit.shell.commands import imported_command
@@ -30,7 +29,7 @@ _TERMINAL = Path("/dev/tty")
 
 
 @takes_options
-def explore(options: ReadOptions, quiet: bool = o.QUIET) -> ExitCode:
+def explore(options: ReadOptions) -> ExitCode:
     """Explore in the terminal: all heads, one matrix, the text, a cell.
 
     TEXT may be a recording (FILE.attn), which needs no model. Arrows move, enter goes deeper, ? lists all keys, y
@@ -46,7 +45,7 @@ def explore(options: ReadOptions, quiet: bool = o.QUIET) -> ExitCode:
     optional("textual", "explore", "attn explore needs")
     screen = screen_of(sys.stdout)
     options = _of_recording(options)
-    reader = _Reader(options, quiet=quiet)
+    reader = _Reader(options)
     if not sys.stdin.isatty():  # the text came from there
         with _TERMINAL.open("rb") as terminal:
             os.dup2(terminal.fileno(), sys.stdin.fileno())
@@ -80,24 +79,23 @@ def _is_terminal() -> bool:
 class _Reader:
     """Reads texts with what the options name, each in one pass whose every layer is kept."""
 
-    def __init__(self, options: ReadOptions, *, quiet: bool) -> None:
-        self.options, self.quiet, self.selection = options, quiet, options.selection
+    def __init__(self, options: ReadOptions) -> None:
+        self.options, self.selection = options, options.selection
         texts, self.reading = texts_and_reading(options, options.model)
         self.text = next(texts)
 
     @cached_property
     def source(self) -> Source:
         model = self.options.model
-        opening = partial(self.options.open, model, quiet=self.quiet, **self.reading)
+        opening = partial(self.options.open, model, quiet=False, **self.reading)
         return opened_to_tell(lambda with_head: opening(predicts=with_head and is_model(model)))
 
     def first(self) -> Recording:
         assert isinstance(self.text, str)  # never an error: without `lines` those are raised
         budget = MemoryBudget(free_memory())
-        layers = len(self.source.planned_layers(self.selection))
-        with Progress(layers, 1, 0, quiet=self.quiet, verbose=False) as progress:
+        with Progress(len(self.source.planned_layers(self.selection)), 1, 0, quiet=False, verbose=False) as progress:
             recording = self.read(self.text, progress.step, budget)
-        print_notes(filter(None, [*recording.prompt.warnings, left_out_note(budget)]), quiet=self.quiet)
+        print_notes(filter(None, [*recording.prompt.warnings, left_out_note(budget)]), quiet=False)
         return recording
 
     def read(self, text: str, step: Callable[[], None], budget: MemoryBudget | None = None) -> Recording:
@@ -112,7 +110,7 @@ def _origin(options: ReadOptions) -> LineOrigin:
         return LineOrigin((), ("-m", options.model))
     given = current.get()
     assert given is not None
-    text, more = given.words(("text", "file")), given.words_without(("text", "file", "layer", "head", "quiet"))
+    text, more = given.words(("text", "file")), given.words_without(("text", "file", "layer", "head"))
     before = ["--"] if text and text[0].startswith("-") and not given.has("file") else []
     return LineOrigin((*before, *text), tuple(more))
 

@@ -23,6 +23,7 @@ from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.overview import overview_of, word_readers
+from attn_cli.views.drawing.image import drawn_of_image
 from attn_cli.views.view import View, ViewSettings
 
 # also in machine output, where the overview holds a pooled matrix; `attn matrix` gives the whole one
@@ -36,6 +37,7 @@ def inspect(
     token: str | None = o.TOKEN,
     words: bool = o.WORDS,
     color_scale: o.ColorScale = o.COLOR_SCALE,
+    width: str | None = o.WIDTH,
     *,
     hiding: HidingOptions,
 ) -> ExitCode:
@@ -62,6 +64,8 @@ def inspect(
         print_notes([f"with {reason} the page is the screen alone, not interactive"], quiet=options.quiet)
     if steps:
         hiding.refuse("--steps shows every key")
+        if options.figure_width:
+            raise InputError(f"{format.name} holds a figure, and --steps draws none", ".html and .txt hold the screen")
     elif token is not None:
         refuse_beside("--token", changes, "attn top takes --token and {other}")
         if not format.is_screen:
@@ -80,14 +84,14 @@ def inspect(
             # rows of csv are those of the first
             of_heads = [HeadStatistics(rows), of_whole_call(kinds, call), ReceivedShares(rows)]
             of_words = [] if merges or options.lines else word_readers(call)
-            return [*of_heads, *of_words, MatrixOf(view.largest or _LARGEST_IN_DATA, rows=rows)]
+            rows, most = drawn_of_image(call, rows, view.largest) if view.largest else (rows, _LARGEST_IN_DATA)
+            return [*of_heads, *of_words, MatrixOf(most, rows=rows)]
 
         finish = partial(overview_of, on_screen=view.largest is not None)
         overview = CommandPlan(of_call, None, hiding, merges, scale=color_scale, finish=finish, tells=not merges)
         return replace(overview, recordable=not any(changes.values()))
 
-    settings = ViewSettings(predicts=not steps, figure_width=None if steps else 84.0)  # millimetres
-    return run(options, "steps" if steps else "inspect", plan, settings)
+    return run(options, "steps" if steps else "inspect", plan, ViewSettings(predicts=not steps))
 
 
 def _read_by_token(report: Report) -> Report:

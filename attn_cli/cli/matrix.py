@@ -22,8 +22,7 @@ from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.told.overview import with_one_head, with_one_matrix_alone
-from attn_cli.views.drawing.image import whole_row
-from attn_cli.views.drawing.image_grid import image_grids
+from attn_cli.views.drawing.image import drawn_of_image
 from attn_cli.views.drawing.panels import MOST_PANELS
 from attn_cli.views.view import View, ViewSettings
 
@@ -84,11 +83,10 @@ def matrix(
             if view.largest is None:  # data holds all
                 known = {"weights": not scores, "scores": has_scores, "shares": by != "weight"}
                 kinds = tuple(kind for kind, is_known in known.items() if is_known)
-            if view.largest and (rows, key) == (None, None) and (row := whole_row(call.queries)) is not None:
-                rows = [row]  # an image is shown as one
-            colours_text = draws and (key is not None or (rows is not None and len(rows) == 1))
-            if colours_text or (rows is not None and image_grids(call.keys)):
-                most = None, None  # the text is coloured, or the image's patches are
+            if view.largest and key is None:
+                rows, most = drawn_of_image(call, rows, most)
+            if draws and (key is not None or (rows is not None and len(rows) == 1)):
+                most = None, None  # the text is coloured
             elif key is not None:
                 most = most[0], None
             chosen = [of_whole_call(judged, call)] if chooses else []

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeAlias
 
 from attn_cli.call import Call
@@ -32,6 +31,7 @@ from attn_cli.summaries.told.story import looked_and_told
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
 from attn_cli.views.answers.deciding_rows import with_reading
+from attn_cli.views.drawing.image import drawn_of_image
 from attn_cli.views.notebook import Findings
 
 Rows: TypeAlias = Sequence[int] | None
@@ -48,11 +48,7 @@ def inspect(asked: Asked) -> Findings:
     text, free = (asked.source, asked.prompt), free_memory()
     keeps = [of_record.Record(of_record.MemoryBudget(free))] if len(asked.prompt.tokens) <= _PAGE else []
     every: list[Reducer] = [HeadStatistics(), HeadKindsReducer(), ReceivedShares(), MatrixOf(_SHOWN), *keeps]
-
-    def reducers(call: Call) -> list[Reducer]:
-        return [*every, *word_readers(call)]
-
-    summaries, story, notes = looked_and_told(*text, asked.selection, reducers, free)
+    summaries, story, notes = looked_and_told(*text, asked.selection, lambda call: [*every, *word_readers(call)], free)
     kept = tuple(summary.without(of_record.Recorded) for summary in summaries)
     report = Report("inspect", asked.source.about, (asked.prompt,), kept, notes, story=story)
     data, shown = (overview_of(report, on_screen=on_screen) for on_screen in (False, True))
@@ -101,8 +97,11 @@ def matrix(asked: Asked, *, token: Pick = None, mean: bool = False) -> Findings:
     check_memory(2 * 4 * kept * n * m, subject, "choose with layers=, heads= or token=, or add mean=True")
     judged = [HeadKindsReducer()] if asked.chooses and token is None and not mean else []
 
-    whole, shown = partial(MatrixOf, kinds=_BOTH, mean_heads=mean), partial(MatrixOf, _SHOWN, mean_heads=mean)
-    return _found(asked, "matrix", lambda *of: [whole(rows=of[0])], lambda *of: [*judged, shown(rows=of[0])], token)
+    def shown(rows: Rows, call: Call) -> list[Reducer]:
+        rows, most = drawn_of_image(call, rows, _SHOWN)
+        return [*judged, MatrixOf(most, rows=rows, mean_heads=mean)]
+
+    return _found(asked, "matrix", lambda *of: [MatrixOf(kinds=_BOTH, rows=of[0], mean_heads=mean)], shown, token)
 
 
 @one_line()

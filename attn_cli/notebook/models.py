@@ -39,7 +39,8 @@ class Asked:
         for text in (text for name, text in given.items() if name.startswith("text")):
             if not isinstance(text, str | Prompt | None):
                 what = "an open source" if hasattr(text, "each") else type(text).__name__
-                raise InputError(f"text is a str, and not {what}", "the text comes first, then the model")
+                order = "the texts come first, one by one" if "text1" in given else "the text comes first"
+                raise InputError(f"text is a str, and not {what}", f"{order}, then the model")
             if "model" not in given and "/" in str(text) and leads_somewhere(str(text)):
                 raise InputError(f"the text is a path: {text}", f"a model's? write model={text!r}")
         self.text = next(iter(given.values()), None)

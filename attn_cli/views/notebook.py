@@ -59,7 +59,7 @@ _THEME = (  # that of the notebook, whatever the system's: dark in Jupyter, VS C
 )
 _FRAME = (
     '<iframe sandbox="allow-scripts" srcdoc="{page}" title="attention of a text" class="attn" '
-    'style="width: 100%; height: 560px; border: 0; resize: vertical; overflow: auto"></iframe>'
+    'style="width: 100%; height: 640px; border: 0; resize: vertical; overflow: auto"></iframe>'
 )
 _IMAGE = '<img class="attn" style="zoom: 1.3; max-width: 100%" alt="figure" src="data:image/svg+xml;base64,{svg}">'
 _NIGHT = "<style>@media (prefers-color-scheme: dark) { svg.attn { filter: invert(.93) hue-rotate(180deg) } }</style>"
@@ -72,6 +72,7 @@ Bundle = dict[str, str]
 def in_python(words: str) -> str:
     """A message or hint with Python's arguments in place of the command line's options: `layers=` for --layer."""
     words = words.replace("--debug shows the whole story", "its __cause__ is the whole story")
+    words = words.replace(", or - to read them from standard input", "")
     words = re.sub(r"--([a-z][a-z-]+)", lambda match: f"{_NAMES.get(match[1], match[1].replace('-', '_'))}=", words)
     words = re.sub(r"(?<!\S)-[lHtmF](?!\w)", lambda match: _WORDS[match[0]], words)
     return re.sub(r"= (?=[\dA-Z'\"])", "=", words)

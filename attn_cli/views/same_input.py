@@ -17,8 +17,8 @@ _FEW_ROWS = 6  # a walk through more rows fills many screens
 
 def on_same_input(name: str, report: Report, invocation: Invocation, *more: str) -> list[str] | None:
     """The words of the command `name` on the same input and model, followed by `more`, such as "-H", "18.6"."""
-    text = _text(report, invocation)
-    if text is None or not _readable_again(invocation):
+    text, files = _text(report, invocation), [str(invocation.value(name)) for name in _FILES]
+    if text is None or any(file == "-" or file.startswith(("/dev/", "/proc/")) for file in files):
         return None
     return on_texts(name, text, [*invocation.words(_FILES | _BESIDE | MODEL | _KEPT.get(name, set())), *more])
 
@@ -56,8 +56,3 @@ def _text(report: Report, invocation: Invocation) -> list[str] | None:
     written = None if prompt.generated is None else prompt.generated.start
     text = prompt.text[:written].rstrip("\n")
     return [text] if text else []  # a recording of audio or an image has none
-
-
-def _readable_again(invocation: Invocation) -> bool:
-    files = [invocation.value(name) for name in _FILES]
-    return not any(file is not None and (file == "-" or file.startswith(("/dev/", "/proc/"))) for file in files)

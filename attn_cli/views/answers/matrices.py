@@ -11,7 +11,6 @@ from attn_cli.prompt import Token, later_pieces
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.standing_out import StandOut
 from attn_cli.views.drawing.cells import BOLD, packed
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import query_maps
@@ -27,9 +26,10 @@ from attn_cli.views.same_input import on_same_input
 
 def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """A map per head of queries and keys; of picked queries that attend to an image, a map of the image."""
-    if matrix.chosen is not None:
-        yield ""
-        yield from _head_lines(matrix.chosen, summary, screen)
+    if (out := matrix.chosen) is not None:
+        stream = "" if summary.place.stream == "self" else f"{summary.place.stream} "
+        said = f"{stream}head {out.name}{' ·' if out.rows else ':'} {out.sentence}"
+        yield from ("", Text("\n".join(packed([said], screen.width)), BOLD))
     grids = image_grids(summary.keys) if matrix.rows is not None and matrix.block == (1, 1) else []
     if grids:
         yield from query_maps(summary, matrix, grids, place_prefix(summary, report), report, screen)
@@ -41,12 +41,6 @@ def heat_maps(report: Report, screen: Screen) -> Iterator[HeatMap]:
     """The maps of all matrices of a report."""
     drawn = (part for summary, matrix in report.parts_of(Matrix) for part in draw(matrix, summary, report, screen))
     yield from (part for part in drawn if isinstance(part, HeatMap))
-
-
-def _head_lines(out: StandOut, summary: Summary, screen: Screen) -> Iterator[Text]:
-    stream = "" if summary.place.stream == "self" else f"{summary.place.stream} "
-    said = f"{stream}head {out.name}{' ·' if out.rows else ':'} {out.sentence}"
-    yield Text("\n".join(packed([said], screen.width)), BOLD)
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:

@@ -45,7 +45,9 @@ def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     """The next command: the matrix of the head of the largest weight; after a mean of heads, each of them."""
     summary, top = max(report.parts_of(Top), key=lambda pair: float(pair[1].weights.max(initial=0)))
-    at, row = np.unravel_index(np.argmax(_without_sinks(summary, top)), top.weights.shape)[:2]
+    keys = np.array([0.5 if token.special or token.index == 0 else 1.0 for token in summary.keys] + [0.0])
+    rows = np.array([0.5 if summary.queries[row].special else 1.0 for row in top.rows])
+    at, row = np.unravel_index(np.argmax(top.weights * keys[top.keys] * rows[:, None]), top.weights.shape)[:2]
     query = ["-t", str(top.rows[row])]
     layer = head_choice(summary.place.stream, str(summary.place.layer))
     if report.merged_from is not None or summary.place.stream != "self" or top.by == "rollout":
@@ -56,9 +58,3 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
     if is_recorded(invocation) and not trivial:
         return on_same_input("inspect", report, invocation.without(HIDDEN), *query)
     return matrix_of_head(summary, int(at), report, invocation)
-
-
-def _without_sinks(summary: Summary, top: Top) -> np.ndarray:
-    keys = np.array([0.5 if token.special or token.index == 0 else 1.0 for token in summary.keys] + [0.0])
-    rows = np.array([0.5 if summary.queries[row].special else 1.0 for row in top.rows])
-    return top.weights * keys[top.keys] * rows[:, None]

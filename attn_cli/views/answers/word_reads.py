@@ -32,8 +32,9 @@ def draw(reads: Reads, prompt: Prompt, screen: Screen) -> Iterator[Text]:
         yield line
 
 
-def links(reads: Reads, prompt: Prompt) -> tuple[str, list[str], list[float]]:
-    """A title, `"bank" reads "river"` for the words that read most of one other, and the shares."""
+def links(reads: Reads, prompt: Prompt) -> tuple[str, list[str], list[float], list[int]]:
+    """A title, `"bank" reads "river"` for the words that read most of one other, the shares, and what is read."""
     names, words = names_of(reads, prompt), taking_words(reads)[:_MOST_WORDS]
-    labels = [f"{names[word['query']]} reads {names[word['sources'][0]['key']]}" for word in words]
-    return "what each word reads most, past sinks", labels, [word["sources"][0]["share"] for word in words]
+    keys, shares = ([word["sources"][0][column] for word in words] for column in ("key", "share"))
+    labels = [f"{names[word['query']]} reads {names[key]}" for word, key in zip(words, keys, strict=True)]
+    return "what each word reads most, past sinks", labels, shares, keys

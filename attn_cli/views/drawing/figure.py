@@ -108,15 +108,11 @@ class Sheet:
         """A rectangle at the top."""
         self.page.add_patch(self.library.patches.Rectangle((left, self.top), width, height, **look))
 
-    def color_bar(
-        self, top: float, height: float, ramp: Ramp, title: str = "", picture: np.ndarray | None = None
-    ) -> None:
-        """The scale of a title's numbers at the right, with three of them; a picture's fades its strongest colour."""
+    def color_bar(self, top: float, height: float, ramp: Ramp, title: str = "", *, fades: bool = False) -> None:
+        """The scale of a title's numbers at the right, with three of them; that of a picture fades a grey."""
         levels = np.linspace(1, 0, 64)[:, None]
         axes = self.axes(self.width - BAR + 8, top, 6, height)
-        pixels = np.zeros((1, 3), int) if picture is None else picture.reshape(-1, 3).astype(int)
-        strongest = pixels[np.argmax(np.ptp(pixels, axis=1) - pixels.mean(axis=1))]
-        shown = colors(levels, ramp) if picture is None else lit(np.tile(strongest, (64, 1, 1)), levels, ramp.scale)
+        shown = lit(np.full((64, 1, 3), 64), levels, ramp.scale) if fades else colors(levels, ramp)
         axes.imshow(shown, aspect="auto", extent=(0, 1, 0, 1))
         middle = 0.5 if ramp.diverging else {"sqrt": 0.25, "log": 10**-1.5}.get(ramp.scale, 0.5)
         values = (ramp.low + share * (ramp.high - ramp.low) for share in (0.0, middle, 1.0))

@@ -34,6 +34,7 @@ class HeatMap:
     image        whether cells are patches of an image; then only small maps have numbers
     below        the picture `[height, width, 3]` that the cells lie on
     lit          the lines of that picture in the light of the cells; none on a screen without half blocks
+    outlined     (row, column) of patches that a figure's bars name
     """
 
     values: np.ndarray
@@ -52,6 +53,7 @@ class HeatMap:
     image: bool = False
     below: np.ndarray | None = None
     lit: Sequence[list[Segment]] = ()
+    outlined: Sequence[tuple[int, int]] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in self.lines():

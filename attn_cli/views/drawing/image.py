@@ -9,6 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from attn_cli.call import Call
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.keys import Received, mean_received
@@ -25,11 +26,19 @@ from attn_cli.views.drawing.segments import blocks_of
 _MARK = (255, 79, 216)  # around the patch under the cursor
 _TALL = 54  # rows of half blocks that a picture takes at most
 _OTHERS = 3  # how many keys outside the image are named
+_Drawn = tuple[Sequence[int] | None, tuple[int | None, int | None]]  # rows; the most rows and keys of a map
 
 
 def whole_row(queries: Sequence[Token]) -> int | None:
     """The row that reads an image as a whole, that of [CLS]; None where the first token is no such."""
     return 0 if queries[0].special and any(token.row is not None for token in queries) else None
+
+
+def drawn_of_image(call: Call, rows: Sequence[int] | None, most: tuple[int | None, int | None]) -> _Drawn:
+    """The rows to draw of a call, and the largest map: of an image its whole row, or those picked, patch by patch."""
+    row = None if call.is_causal else whole_row(call.queries)
+    rows = [row] if rows is None and row is not None else rows
+    return rows, (None, None) if rows is not None and image_grids(call.keys) else most
 
 
 def query_maps(

@@ -63,19 +63,24 @@ def maps(sheet: Sheet, drawn: Sequence[HeatMap], looks: Looks | None = None) -> 
     columns = 3 if len(drawn) == 3 and sheet.width > 450 else math.ceil(math.sqrt(len(drawn)))
     each = (sheet.width - (0 if looks else BAR) - (columns - 1) * GAP) / columns
     left, above = (max(sizes) for sizes in zip(*(_margins(sheet, one, each) for one in drawn), strict=True))
+    tails = {one.title.rpartition(" · ")[2] for one in drawn}
+    shared = tails.pop() if len(drawn) > 1 == len(tails) else ""  # said once, so that titles have room
+    widest = max(one.values.shape[1] for one in drawn)  # alike cells
     sheet.begin()
-    first, lowest, bar, words = sheet.top + above, sheet.top, 0.0, dict[str, None]()
+    first, lowest, bar, words = sheet.top + above, sheet.top, 0.0, dict.fromkeys([shared] * bool(shared))
     for start in range(0, len(drawn), columns):
         top = lowest + GAP * (start > 0)
         for at, one in enumerate(drawn[start : start + columns]):
-            sheet.top = top
-            words |= dict.fromkeys(_map(sheet, one, ramp, (at * (each + GAP), left, each - left, above), looks))
+            sheet.top, begin = top, at * (each + GAP)
+            sheet.title(one.title.removesuffix(f" · {shared}"), begin, each)
+            share = 1.0 if one.below is not None or one.block != (1, 1) else one.values.shape[1] / widest
+            words |= dict.fromkeys(_map(sheet, one, ramp, (begin, left, share * (each - left), above), looks))
             lowest = max(lowest, sheet.top)
         bar = bar or min(lowest - first, 120.0)
     sheet.top = lowest + 2
     sheet.note(" · ".join(words), left)
     if not looks:
-        sheet.color_bar(first, bar, ramp, drawn[0].title, drawn[0].below)
+        sheet.color_bar(first, bar, ramp, drawn[0].title, fades=drawn[0].below is not None)
 
 
 def _sides(drawn: HeatMap, width: float) -> tuple[float, float]:
@@ -108,7 +113,6 @@ def _map(sheet: Sheet, drawn: HeatMap, ramp: Ramp, place: Box, looks: Looks | No
     """Draw a map at (left, room for labels, width, room above), and go on below it; returns what it needs said."""
     (at, left, width, above), (n, m), (down, across) = place, drawn.values.shape, drawn.block
     (cell, high), (size, names, steps) = _sides(drawn, width), _labels(drawn, width)
-    sheet.title(drawn.title, at, left + width)
     axes = sheet.axes(at + left, sheet.top + above, width, n * high)
     levels = ramp.levels(drawn.values)
     shown = figure.colors(levels, ramp)
@@ -122,9 +126,11 @@ def _map(sheet: Sheet, drawn: HeatMap, ramp: Ramp, place: Box, looks: Looks | No
     axes.imshow(shown, aspect="auto", extent=extent, interpolation=sharp)
     framed = np.argwhere(levels >= _FRAMED) if drawn.below is not None else np.empty((0, 2))
     framed = framed[: len(framed) * (len(framed) < _MOST_FRAMED * levels.size)]
-    for row, column in framed:
-        look = {"fill": False, "edgecolor": FRAME, "linewidth": 0.8}
-        axes.add_patch(sheet.library.patches.Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
+    for edge, inset, places in ((SERIES[0][0], 0.12, drawn.outlined), (FRAME, 0.0, framed)):
+        for row, column in places:
+            look = {"fill": False, "edgecolor": edge, "linewidth": 0.8}
+            corner, side = (column - 0.5 + inset, row - 0.5 + inset), 1 - 2 * inset
+            axes.add_patch(sheet.library.patches.Rectangle(corner, side, side, **look))
     axes.xaxis.tick_top()
     for axis, labels, step, room in zip((axes.yaxis, axes.xaxis), names, steps, (left - 3, math.inf), strict=True):
         texts = [sheet.fitted(text, size, room) for text in labels[::step]]
@@ -141,6 +147,7 @@ def _map(sheet: Sheet, drawn: HeatMap, ramp: Ramp, place: Box, looks: Looks | No
     words = ["a cell for each patch of the image"] if drawn.image else words
     words = ["faded: little weight"] if drawn.below is not None else words
     words += ["framed: half of the largest or more"] * bool(len(framed))
+    words += ["blue: read in the bars"] * bool(drawn.outlined)
     words += [f"{drawn.pooling} over {down} x {across}"] * (drawn.block != (1, 1))
     words += ["grey: masked"] * (drawn.below is None and not looks and bool(np.isnan(levels).any()))
     return words

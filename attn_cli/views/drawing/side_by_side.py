@@ -21,16 +21,12 @@ def arranged(maps: Sequence[HeatMap], screen: Screen) -> Iterator[RenderableType
         return
     for _, group in groupby(maps, key=lambda each: each.values.shape):
         alike = list(group)
-        across = _across(alike, screen)
+        across = max(1, min((screen.width + _GAP) // (max(alike[0].width, _NARROWEST) + _GAP), len(alike)))
         narrow = replace(screen, width=(screen.width - _GAP * (across - 1)) // across)
         for start in range(0, len(alike), across):
             yield ""
             row = [replace(each, screen=narrow) if across > 1 else each for each in alike[start : start + across]]
             yield row[0] if across == 1 else _beside(row, narrow.width)
-
-
-def _across(maps: Sequence[HeatMap], screen: Screen) -> int:
-    return max(1, min((screen.width + _GAP) // (max(maps[0].width, _NARROWEST) + _GAP), len(maps)))
 
 
 def _beside(maps: Sequence[HeatMap], width: int) -> Table:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -9,11 +10,11 @@ from attn_cli.errors import InputError
 from attn_cli.summaries.answer import head_name
 from attn_cli.summaries.answers.calls import answer_of
 from attn_cli.summaries.reduce import Summary, with_part
-from attn_cli.summaries.reducers.heads import STATISTICS, Heads
+from attn_cli.summaries.reducers.heads import STATISTICS
 from attn_cli.summaries.reducers.keys import KeyNumbers
 from attn_cli.summaries.reducers.kinds.targets import FIRST, KINDS
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.standing_out import NO_KIND, any_judged, by_stream, kinds_by_head
+from attn_cli.summaries.standing_out import NO_KIND, by_stream, kinds_by_head
 from attn_cli.summaries.told.story import finding, readers, resting_keys
 from attn_cli.text import model_name, quoted
 from attn_cli.views.answers import story, word_reads
@@ -23,7 +24,8 @@ from attn_cli.views.answers.matrices import colored_texts, heat_maps
 from attn_cli.views.drawing import panels
 from attn_cli.views.drawing.figure import Sheet, drawn, require, without_font
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
-from attn_cli.views.drawing.image import whole_row
+from attn_cli.views.drawing.image import image_map, whole_row
+from attn_cli.views.drawing.image_grid import image_grids
 from attn_cli.views.drawing.labels import READS, look_of, named_keys, place_prefix, token_label, which_heads
 from attn_cli.views.sink import Sink
 from attn_cli.views.view import View, ViewSettings
@@ -67,14 +69,15 @@ class FigureView(View):
     def _draw(self, sheet: Sheet) -> None:
         writes = any(prompt.generated is not None for report in self.reports for prompt in report.prompts)
         model = model_name(str(self.reports[0].source["model"])) + " · +: generated" * writes
-        if self.reports[0].command == "matrix":  # all maps share a scale
+        maps = self.reports[0].command == "matrix"
+        if maps:  # all share a scale
             _matrices(self.reports, sheet, self.settings.heads)
-            sheet.note(model)
-            return
         for report in self.reports:
-            FIGURES[report.command](report, sheet)
-            texts = [quoted(prompt.text) for prompt in report.prompts if prompt.text and report.command != "plane"]
-            sheet.note(" · ".join([model, *texts]))
+            if not maps:
+                FIGURES[report.command](report, sheet)
+            own = report.prompts if report.command != "plane" else ()  # which has a legend of its texts
+            texts = [quoted(prompt.text) if prompt.text else ", ".join(prompt.files.values()) for prompt in own]
+            sheet.note(" · ".join([model, *filter(None, texts)]))
 
 
 def _matrices(reports: Sequence[Report], sheet: Sheet, order: Sequence[tuple[int, int]]) -> None:
@@ -94,7 +97,7 @@ def _inspect(report: Report, sheet: Sheet) -> None:
     prompt, told = report.prompts[0], report.story
     links = word_reads.links(report.reads or [], prompt)
     if drawn := list(_reads(report)):
-        panels.bars(sheet, drawn, [_READS])
+        panels.bars(sheet, [bars for bars, _ in drawn], [_READS])
     elif told is not None and (words := story.words_told(told)):
         heads = [[head_name(head) for head in readers(told, word)[:1]] for word in words]
         labels = [" by ".join([story.word_label(word, told), *by]) for word, by in zip(words, heads, strict=True)]
@@ -102,22 +105,26 @@ def _inspect(report: Report, sheet: Sheet) -> None:
         bars = finding(told), labels, [word["bits"] for word in words]
         panels.bars(sheet, [bars], ["   ".join(story.answer_words(told, prompt)), legend])
     elif links[1]:
-        panels.bars(sheet, [links], [word_reads.LEGEND])
+        panels.bars(sheet, [links[:3]], [word_reads.LEGEND])
     if maps := list(heat_maps(report, PAGE)):
-        panels.maps(sheet, maps)
+        read = [prompt.tokens[at] for at in links[3]]
+        patches = [(token.row, token.column or 0) for token in read if token.row is not None]
+        panels.maps(sheet, [replace(each, outlined=patches * each.image) for each in maps])
 
 
-def _reads(report: Report) -> Iterator[panels.Bars]:
-    """The keys that the rows that decide read, over all heads."""
+def _reads(report: Report) -> Iterator[tuple[panels.Bars, list[HeatMap]]]:
+    """The keys that the rows that decide read, over all heads; on an image also as maps of it."""
     for stream in report.streams:
         if seen := seen_of(report, stream):
             (summary, part), (sentence, order, shares, _) = seen[0], ranked_keys(seen, resting_keys(seen))
-            order = order[: part.count]
-            yield sentence, [token_label(summary.keys[key]) for key in order], shares[order].tolist()
+            order, title = order[: part.count], "share of what is read, by patch"
+            maps = [image_map(shares, grid, "weights", title, report, PAGE) for grid in image_grids(summary.keys)]
+            yield (sentence, [token_label(summary.keys[key]) for key in order], shares[order].tolist()), maps
 
 
 def _top(report: Report, sheet: Sheet) -> None:
-    drawn = list(_reads(report))
+    reads = list(_reads(report))
+    drawn, maps = [bars for bars, _ in reads], [each for _, of in reads for each in of]
     legend = [_READS] if drawn else ["bars: shares of the row, whose sum is 1"]
     for summary, numbers in with_part(report.summaries, KeyNumbers):
         by_row = numbers.measured.ndim == 3
@@ -134,6 +141,8 @@ def _top(report: Report, sheet: Sheet) -> None:
                 words, values = [token_label(key) for key, _ in pairs], [value for _, value in pairs]
                 drawn.append((f"{of_head} · {label} {READS[numbers.by]}", words, values))
     panels.bars(sheet, drawn, legend)
+    if maps:
+        panels.maps(sheet, maps)
 
 
 def _telling_row(summary: Summary, numbers: KeyNumbers, head: int) -> int:
@@ -148,20 +157,18 @@ def _telling_row(summary: Summary, numbers: KeyNumbers, head: int) -> int:
 
 
 def _heads(report: Report, sheet: Sheet) -> None:
-    if report.ranking is None and any_judged(report.summaries):
+    if report.ranking is None and any(kind is not NO_KIND for _, _, kind, *_ in kinds_by_head(report.summaries)):
         _kinds(report, sheet)
         return
+    answer = answer_of(replace(report, ranking=None))  # of all heads
     name = "entropy_bits" if report.ranking is None else report.ranking.column
-    heading = next(each.heading for each in STATISTICS if each.name == name)
+    said = f"{next(each.heading for each in STATISTICS if each.name == name)}, mean over rows"
+    if report.command == "attending":
+        name, said = "weight", answer.findings[0]
     for stream in report.streams:
-        cells = {
-            (summary.place.layer, head): number
-            for summary, part in with_part(report.summaries, Heads)
-            if summary.place.stream == stream
-            for head, number in zip(summary.place.heads, part.arrays()[name].tolist(), strict=True)
-        }
-        title = f"{stream} · " * (len(report.streams) > 1) + f"{heading}, mean over rows"
-        panels.maps(sheet, [_head_map(title, cells)])
+        own = [row for row in answer["heads"] if row.get("stream", stream) == stream]
+        title = f"{stream} · " * (len(report.streams) > 1) + said
+        panels.maps(sheet, [_head_map(title, {(row["layer"], row["head"]): row[name] for row in own})])
 
 
 def _head_map(title: str, cells: Mapping[Place, float]) -> HeatMap:
@@ -175,14 +182,6 @@ def _map_of(
 ) -> HeatMap:
     kind = kind_of("", values)
     return HeatMap(values, kind, title, [*rows], [*columns], PAGE, row_word=words[0], column_word=words[1])
-
-
-def _attending(report: Report, sheet: Sheet) -> None:
-    answer = answer_of(report)
-    for stream in report.streams:
-        own = [row for row in answer["heads"] if row.get("stream", stream) == stream]
-        title = f"{stream} · " * (len(report.streams) > 1) + answer.findings[0]
-        panels.maps(sheet, [_head_map(title, {(row["layer"], row["head"]): row["weight"] for row in own})])
 
 
 def _kinds(report: Report, sheet: Sheet) -> None:
@@ -247,6 +246,6 @@ def _compare(report: Report, sheet: Sheet) -> None:
 
 
 FIGURES: Mapping[str, Callable[[Report, Sheet], None]] = {  # by command
-    **{"top": _top, "overall": _top, "heads": _heads, "attending": _attending, "kinds": _kinds},
+    **{"top": _top, "overall": _top, "heads": _heads, "attending": _heads, "kinds": _kinds},
     **{"inspect": _inspect, "knock": _knock, "plane": _plane, "compare": _compare},
 }

@@ -75,7 +75,7 @@ class OutputOptions:
         """Context manager: the view, which writes answers in the form (terminal, JSON ...) that the options choose."""
         if self.json and self.format not in (None, "json"):
             raise InputError(f"--json and --format {self.format} at once", "give one of them")
-        given, width = current.get(), self.figure_width or settings.figure_width
+        given, width = current.get(), self.figure_width
         if self.written_format.name == "npy" and given is not None and "q" not in given.takes:
             raise InputError("npy holds one array, for attn compute", "use npz")
         settings = replace(settings, invocation=None if self.quiet else given, figure_width=width)
