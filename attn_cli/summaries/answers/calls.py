@@ -13,9 +13,8 @@ from attn_cli.summaries.reducers.kinds.reducer import HEAD_COLUMNS, HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import any_judged, finding
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
-from attn_cli.summaries.told.story import Story
 from attn_cli.summaries.told.story import finding as story_finding
-from attn_cli.summaries.told.word_reads import Reads, strongest_link
+from attn_cli.summaries.told.word_reads import strongest_link
 
 _HEAD = ("batch?", "stream?", "module?", "call?", "layer", "head")
 _CELL = (*_HEAD, "query", "query_token", "key", "key_token")
@@ -140,9 +139,15 @@ def answer_of(report: Report) -> Answer:
     has = {name for summary in report.summaries for part in summary.parts for name in part.tables(summary)}
     tables: dict[str, Table] = {name: LazyTable(partial(_rows, report, name)) for name in shape.tables if name in has}
     if report.story is not None:
-        tables |= _of_story(report.story)
+        story = report.story
+        answer = {name: value for name, value in story.items() if name not in ("next", "words", "heads")}
+        told = {"answer": [answer], "next": story["next"], "needs": story["words"], "brought_by": story["heads"]}
+        tables |= {name: LazyTable(partial(list, rows)) for name, rows in told.items()}
     if report.reads is not None:
-        tables["reads"] = Table.of(_of_reads(report.reads))
+        each = ((word, key) for word in report.reads for key in (word["own"], *word["sources"]))
+        tables["reads"] = Table.of(
+            [{name: word[name] for name in ("query", "query_token")} | key for word, key in each]
+        )
     return Answer(shape, tuple(_findings(report)), tables | {"layers": Table.of(_layers(report))})
 
 
@@ -172,18 +177,6 @@ def _layers(report: Report) -> Iterator[dict[str, Any]]:
         place = summary.place
         row = {"layer": place.layer, "name": place.name, "stream": place.stream, "call": place.call, "way": place.way}
         yield row | {"heads": [*place.heads], "kv_heads": [*place.groups], **summary.rule}
-
-
-def _of_story(story: Story) -> dict[str, Table]:
-    answer = {name: value for name, value in story.items() if name not in ("next", "words", "heads")}
-    tables = {"answer": [answer], "next": story["next"], "needs": story["words"], "brought_by": story["heads"]}
-    return {name: LazyTable(partial(list, rows)) for name, rows in tables.items()}
-
-
-def _of_reads(reads: Reads) -> Iterator[dict[str, Any]]:
-    for word in reads:
-        query = {"query": word["query"], "query_token": word["query_token"]}
-        yield from (query | key for key in (word["own"], *word["sources"]))
 
 
 def _findings(report: Report) -> Iterator[str]:

@@ -11,7 +11,7 @@ from attn_cli.errors import InputError
 from attn_cli.kernel.lessons.precision import PRECISIONS, Precision
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
 from attn_cli.summaries.answers.check_cause import CauseSearch
-from attn_cli.summaries.answers.check_numbers import Arrays, CheckedNumbers
+from attn_cli.summaries.answers.check_numbers import CheckedNumbers
 from attn_cli.text import counted
 
 _MOST_CAUSES = 3
@@ -58,10 +58,10 @@ class OutputChecks:
         if not isinstance(call, AttentionCall):
             raise InputError("this attention has no q, k and v", "only attn compute can check")
         self.first = self.first or call
-        entry = call.place.text
-        numbers = CheckedNumbers(
-            call, self.first, self._of_entry(call, entry), self.precisions, self.joined, self.own_tolerance
-        )
+        entry, own = call.place.text, list(call.place.heads)
+        of_entry = {name: x[entry] for name, x in self.arrays.items()}
+        of_heads = {name: x if self.joined and name == "output" else x[own] for name, x in of_entry.items()}
+        numbers = CheckedNumbers(call, self.first, of_heads, self.precisions, self.joined, self.own_tolerance)
         for name, values in numbers.user.items():
             heads = [None] if self.joined and name == "output" else call.place.heads
             by_head = (values, numbers.right[name], numbers.sizes[name], numbers.bad[name])
@@ -116,12 +116,6 @@ class OutputChecks:
             yield f"first wrong: {entry}{first['what']}{head}, {place}: {numbers}"
         if nan_rows:
             yield f"{counted(nan_rows, 'row')} with NaN or Inf"
-
-    def _of_entry(self, call: AttentionCall, entry: int) -> Arrays:
-        heads = list(call.place.heads)
-        return {
-            name: x[entry] if self.joined and name == "output" else x[entry][heads] for name, x in self.arrays.items()
-        }
 
 
 def _head_check(values: np.ndarray, expected: np.ndarray, size: np.ndarray, bad: np.ndarray) -> dict[str, Any]:

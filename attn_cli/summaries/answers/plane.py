@@ -9,9 +9,10 @@ from attn_cli.errors import InputError
 from attn_cli.model.blocks import BlockVectors
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
-from attn_cli.text import quoted
+from attn_cli.text import listed, quoted
 
 _COORDINATES = ("before_x", "before_y", "after_x", "after_y")
+_SINK = 4.0  # times the usual length of a vector, from where on a token is left out
 SHAPE = Shape(
     "attn.plane/2",
     "The words of texts as points, before and after attention.",
@@ -30,8 +31,15 @@ SHAPE = Shape(
 def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *, unit: bool = False) -> Answer:
     """The tokens of all prompts (those that stand for text) on the first two principal components."""
     for_text = [[at for at, token in enumerate(prompt.tokens) if not token.special] for prompt in prompts]
+    numbered = enumerate(zip(prompts, for_text, strict=True), 1)
+    tokens = [(number, prompt.tokens[at]) for number, (prompt, rows) in numbered for at in rows]
     before = np.concatenate([way[0].before[rows] for way, rows in zip(steps, for_text, strict=True)])
     after = np.concatenate([way[-1].after[rows] for way, rows in zip(steps, for_text, strict=True)])
+    lengths = [np.linalg.norm(of.astype(np.float64), axis=1) for of in (before, after)]
+    times = np.max([each / max(float(np.median(each)), np.finfo(float).tiny) for each in lengths], axis=0)
+    is_sink = (times > _SINK) & (times.size > 2)
+    sinks = [f"{quoted(tokens[at][1].text)} {tokens[at][1].index}" for at in np.flatnonzero(is_sink)]
+    before, after, tokens = before[~is_sink], after[~is_sink], [tokens[at] for at in np.flatnonzero(~is_sink)]
     if before.shape[1] != after.shape[1]:
         reason = f"vectors have {before.shape[1]} numbers before attention and {after.shape[1]} after it"
         raise InputError(reason, "points of one plane need vectors of one length")
@@ -45,8 +53,6 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *,
         centre, axes, shares = np.zeros(2), np.eye(2), both.var(axis=0) / max(both.var(axis=0).sum(), 1e-30)
     places = (both - centre) @ axes.T
     before, after = places[: len(before)], places[len(before) :]
-    numbered = enumerate(zip(prompts, for_text, strict=True), 1)
-    tokens = [(number, prompt.tokens[at]) for number, (prompt, rows) in numbered for at in rows]
     points = {
         "context": [number for number, _ in tokens],
         "index": [token.index for _, token in tokens],
@@ -61,6 +67,9 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *,
     }
     most = max(tables["points"], key=lambda point: point["moved"])
     findings = [f"{quoted(most['token'])} {most['index']} moves most: by {most['moved']:.2f}"]
+    findings += [f"left out, as sinks: {listed(sinks)}, by vectors {times.max():.0f} times as long as usual"] * bool(
+        sinks
+    )
     spans = [float(np.ptp(cloud, axis=0).max()) for cloud in (before, after)]
     if min(spans) < max(spans) / 8 and not unit:
         findings.append("one cloud of points is much larger: vectors of unit length compare better")

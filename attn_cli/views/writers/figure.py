@@ -22,7 +22,7 @@ from attn_cli.views.answers.deciding_rows import SHARES, ranked_keys, seen_of
 from attn_cli.views.answers.knock import answer_line, knock_legend
 from attn_cli.views.answers.matrices import colored_texts, heat_maps
 from attn_cli.views.drawing import panels
-from attn_cli.views.drawing.figure import Sheet, drawn, require, without_font
+from attn_cli.views.drawing.figure import TITLE, Sheet, drawn, require, without_font
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
 from attn_cli.views.drawing.image import image_map, whole_row
 from attn_cli.views.drawing.image_grid import image_grids
@@ -219,12 +219,15 @@ def _plane(report: Report, sheet: Sheet) -> None:
     if not np.ptp(ways[..., 1]):
         raise InputError("these points lie on one line", "a plane needs two words or more: add another text")
     axes = [f"{row['axis']}: {row['variance_share']:.0%} of variance" for row in answer["axes"]]
+    sheet.title(answer.findings[0], 0, sheet.width)
+    sheet.top += TITLE
     panels.points(sheet, [row["token"] for row in rows], [row["context"] - 1 for row in rows], ways, axes)
     marks = [("●■▲◆"[at % 4], panels.SERIES[at % 4][0]) for at in range(len(report.prompts))]
     panels.legend(sheet, [(*mark, prompt.text) for mark, prompt in zip(marks, report.prompts, strict=True)])
     layers = f"{run['first_layer']}" + f" to {run['last_layer']}" * (run["last_layer"] != run["first_layer"])
     words = f"hollow: before attention, full: after it, layer {layers}" + ", directions alone" * run["unit"]
-    sheet.note(words)
+    for line in (words, *answer.findings[1:]):
+        sheet.note(line)
 
 
 def _compare(report: Report, sheet: Sheet) -> None:
