@@ -126,7 +126,7 @@ def test_errors_and_help_speak_of_arguments() -> None:
     refused: list[tuple[str, list[Any], dict[str, Any], str]] = [
         ("heads", ["river bank"], {"head": 3}, "no argument is called 'head'\ndid you mean 'heads'?"),
         ("heads", [3], {}, "text is a str, and not int\nthe text comes first, then the model"),
-        ("record", [(None, None), "river"], {}, "text is a str, and not tuple\nthe text comes first, then the model"),
+        ("compare", [["a"], "b"], {}, "text is a str, and not list\nthe texts come first, one by one, then the model"),
         ("inspect", [TEXT, 5], {}, "model is of type int\ngive a name, (model, tokenizer) or a recording"),
         ("head_kinds", ["/"], {}, "the text is a path: /\na model's? write model='/'"),
         ("top", ["bank"], {"generate": 3}, "generate= is for models, and toy is a table\nchoose a model with model="),

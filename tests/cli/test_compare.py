@@ -163,8 +163,8 @@ def test_points_are_principal_components_of_both_together() -> None:
 
 def test_a_model_and_its_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = MINILM
-    run = attn("plane", RIVER, "-m", folder, "-l", "1-3", "--unit", "--json")
+    assert '\nsinks are left out: "he" 0, with vectors' in attn("plane", RIVER, "-m", SMOL).text
+    run = attn("plane", RIVER, "-m", MINILM, "-l", "1-3", "--unit", "--json")
     hold(run, "plane")
     assert run.json["tables"]["run"] == [{"first_layer": 1, "last_layer": 3, "unit": True}]
     assert [point["token"] for point in run.json["tables"]["points"]] == RIVER.split()  # no [CLS], no [SEP]

@@ -321,14 +321,14 @@ def test_cells_lie_on_the_patches_that_they_are_of(kind: str, seeing: Seeing, tm
         high, wide = grey.shape[0] // 4, grey.shape[1] // columns
         middles = grey[high // 2 :: high, wide // 2 :: wide][:4, :columns]
         cells = map(json.loads, attn("matrix", *asked, "-f", "jsonl").lines)
-        weights = {cell["key_token"]: cell["weight"] for cell in cells}
         side = 2 if kind == "qwen2_vl" else 1  # whose text has a token for 2 x 2 patches
-        patches = {name: weight for name, weight in weights.items() if re.fullmatch(r"r\d+,c\d+", name)}
+        patches = {name: cell["weight"] for cell in cells if re.fullmatch(r"r\d+,c\d+", name := cell["key_token"])}
         shares = [[patches[f"r{row // side},c{at // side}"] for at in range(columns)] for row in range(4)]
         expected = FADED * (1 - (np.array(shares) / max(patches.values())) ** 0.6)
         expected[place] = 255
         np.testing.assert_allclose(middles, expected, atol=12)  # black and white are near 0 and 255 in normed colours
         if kind == "vit":  # which opens at [CLS]
+            assert all(pictures(attn(command, *asked[:4], "-f", "svg").text) for command in ("inspect", "top"))
             assert attn("matrix", *asked[:-5], *asked[-3:], "-f", "svg").bytes == run.bytes
 
 

@@ -67,9 +67,8 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *,
     }
     most = max(tables["points"], key=lambda point: point["moved"])
     findings = [f"{quoted(most['token'])} {most['index']} moves most: by {most['moved']:.2f}"]
-    findings += [f"left out, as sinks: {listed(sinks)}, by vectors {times.max():.0f} times as long as usual"] * bool(
-        sinks
-    )
+    if sinks:
+        findings.append(f"sinks are left out: {listed(sinks)}, with vectors {times.max():.0f} times as long as usual")
     spans = [float(np.ptp(cloud, axis=0).max()) for cloud in (before, after)]
     if min(spans) < max(spans) / 8 and not unit:
         findings.append("one cloud of points is much larger: vectors of unit length compare better")
