@@ -43,8 +43,6 @@ def compiled_stats(
     q: Array, k: Array, v: Array, rule: Rule, wanted: Wanted, output: Array | None = None
 ) -> RowStats | None:
     """The statistics of q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, which fill `output` `[h, n, e]`; or None."""
-    if wanted.output and output is None:
-        output = zeros((q.shape[0], q.shape[1], v.shape[2]), q)
     return walked(q, k, v, rule, wanted, output) if _knows(wanted) and suits(q, k, v, rule) else None
 
 
@@ -97,6 +95,8 @@ def walked(
     queries, keys, values = (_rows_without_gaps(to_numpy(at_least_float32(x))) for x in (q, k, v))
     if span is None or not np.isfinite(values).all():  # a weight of 0 doesn't silence an infinite value
         return None
+    if wanted.output and output is None:
+        output = zeros((h, n, v.shape[2]), q)
     filled = None
     if output is not None:
         filled = to_numpy(output) if itemsize(output) == 4 else np.empty(output.shape, np.float32)

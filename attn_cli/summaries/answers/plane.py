@@ -9,6 +9,7 @@ from attn_cli.errors import InputError
 from attn_cli.model.blocks import BlockVectors
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.answer import Answer, Next, Shape, Table
+from attn_cli.summaries.sinks import over_median
 from attn_cli.text import listed, quoted
 
 _COORDINATES = ("before_x", "before_y", "after_x", "after_y")
@@ -35,8 +36,7 @@ def plane(prompts: Sequence[Prompt], steps: Sequence[Sequence[BlockVectors]], *,
     tokens = [(number, prompt.tokens[at]) for number, (prompt, rows) in numbered for at in rows]
     before = np.concatenate([way[0].before[rows] for way, rows in zip(steps, for_text, strict=True)])
     after = np.concatenate([way[-1].after[rows] for way, rows in zip(steps, for_text, strict=True)])
-    lengths = [np.linalg.norm(of.astype(np.float64), axis=1) for of in (before, after)]
-    times = np.max([each / max(float(np.median(each)), np.finfo(float).tiny) for each in lengths], axis=0)
+    times = np.fmax(*(over_median(np.linalg.norm(of.astype(np.float64), axis=1)) for of in (before, after)))
     is_sink = (times > _SINK) & (times.size > 2)
     sinks = [f"{quoted(tokens[at][1].text)} {tokens[at][1].index}" for at in np.flatnonzero(is_sink)]
     before, after, tokens = before[~is_sink], after[~is_sink], [tokens[at] for at in np.flatnonzero(~is_sink)]
