@@ -1,4 +1,4 @@
-"""The cost of attn scan: tokens per second of whole scans, against plain forwards of the same batches."""
+"""The cost of attn scan: tokens per second of whole scans, against plain forwards of the same batches, on one thread."""
 
 import os
 import platform
@@ -32,6 +32,7 @@ def rows(repeats: int, *, quick: bool) -> Iterator[str]:
     """Two models, about 4 and 50 minutes on two cores; `quick` with a tenth of the documents."""
     names = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "numpy", "pyarrow"))
     yield f"{_processor()}; {names}"
+    torch.set_num_threads(1)  # of a process for each core, as the guide's scans run: waiting threads count as busy
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         file = written(folder, sentences(200 if quick else 2000, 1, 58))

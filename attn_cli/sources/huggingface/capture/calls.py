@@ -83,10 +83,9 @@ class ObservedAttention:
         picked = (slice(None),) * 2 if len(heads) == h else (list(heads), list(key_heads))
         found = self.ledger.projections
         projection = None if found is None else found(recorded.place, heads, h, e)
-        output = None
+        output, of_heads = None, replace(recorded.place, heads=heads, groups=key_heads)
         for index in range(b):
-            place = replace(recorded.place, heads=heads, groups=key_heads)
-            place = self.ledger.labels.place_of_text(place, index, b)
+            place = self.ledger.labels.place_of_text(of_heads, index, b)
             text = self._unpadded(place, index, (b, n, m), layer_rule)
             if b == 1 and text.rows == slice(0, n) and len(heads) == h:
                 output = Output(query.new_empty((n, h, e)).transpose(0, 1))  # a row's heads adjacent, as models use it
