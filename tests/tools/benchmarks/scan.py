@@ -1,4 +1,4 @@
-"""The cost of attn scan: tokens per second of whole scans, against plain forwards of the same batches, on one thread."""
+"""The cost of attn scan: tokens a second of whole scans, against plain forwards of the same batches, on one thread."""
 
 import os
 import platform
