@@ -18,11 +18,11 @@ _LONGEST = 20  # characters of what was generated
 
 
 def opening(scene: Scene) -> Viewpoint:
-    """Where to begin: at the head that brings the word needed most, else where a page does."""
-    first, is_quick = next(iter(scene.needed), None), scene.is_judged or scene.is_quickly_judged
-    if first is not None:
-        return first.view
-    at, head, *cell = start(scene.recording, scene.judge().outs if is_quick else [])
+    """Where to begin: at the head that brings the word needed most, or the strongest link, else where a page does."""
+    outs = scene.judge().outs if scene.is_judged or scene.is_quickly_judged else []
+    if scene.needed:
+        return scene.needed[0].view
+    at, head, *cell = start(scene.recording, outs)
     view = Viewpoint(at=at, head=head, query=(cell or [0])[0])
     return replace(view, key=cell[1]) if len(cell) > 1 else scene.on_heaviest(view)
 
@@ -30,14 +30,16 @@ def opening(scene: Scene) -> Viewpoint:
 def draw_answer(scene: Scene, view: Viewpoint, width: int) -> Line:
     """The first line of the screen; the style of a word or head has the word's number as `word`."""
     story, words = scene.story, scene.needed
-    if story is None:
-        return line((scene.is_judged and scene.judge().link) or title(scene.recording), width, BOLD)
-    lead = answer_words(story, scene.recording.prompt, _LONGEST)
-    lead = lead if story["generated"] else lead[:2]  # the likeliest token alone
+    if story is None and not words:
+        return line(title(scene.recording), width, BOLD)
+    lead, verb = ["strongest link"], ": "
+    if story is not None:
+        lead, verb = answer_words(story, scene.recording.prompt, _LONGEST), " · needs "
+        lead = lead if story["generated"] else lead[:2]  # the likeliest token alone
     for count in range(2 * len(words), -1, -1):  # words with their heads, then without
         named = list(enumerate(words))[: (count + 1) // 2]
-        parts = [(" ".join(lead), -1), *_joined("needs", [(word.word, at) for at, word in named])]
-        parts += _joined("by", [(word.head, at) for at, word in named]) if count % 2 == 0 else ()
+        parts = [(" ".join(lead), -1), *_joined(verb, [(word.word, at) for at, word in named])]
+        parts += _joined(" · by ", [(word.head, at) for at, word in named]) if count % 2 == 0 else ()
         if sum(cell_len(text) for text, _ in parts) <= width:
             break
     here = (view.at, view.head, view.key)
@@ -51,8 +53,8 @@ def draw_answer(scene: Scene, view: Viewpoint, width: int) -> Line:
     return line_of_words
 
 
-def _joined(name: str, items: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+def _joined(lead: str, items: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
     """The pieces of ` · needs "Mary" 14, "John" 3`, each word with its number, others with -1."""
     for number, (text, at) in enumerate(items):
-        yield f" · {name} " if not number else ", ", -1
+        yield lead if not number else ", ", -1
         yield text, at

@@ -4,7 +4,6 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial, partialmethod
 from pathlib import Path
@@ -560,18 +559,14 @@ class Explorer(App[int], inherit_bindings=False):
 def run(scene: Scene, outside: Outside) -> int:
     """Run the explorer in the terminal; returns the exit code, raises what went wrong in it."""
     early: list[int] = []
-    with kept(early), _products_on_one_core():
+    pools = ThreadpoolController()
+    own = [pool["filepath"] for pool in pools.info() if "numpy" in pool["filepath"]]
+    with kept(early), pools.select(filepath=own).limit(limits=1):  # products of matrices on one core
         app = Explorer(scene, outside, early)
         code = app.run()
     if app.failure is not None:
         raise app.failure
     return code or int(ExitCode.DONE)
-
-
-def _products_on_one_core() -> AbstractContextManager[object]:
-    pools = ThreadpoolController()
-    own = [pool["filepath"] for pool in pools.info() if "numpy" in pool["filepath"]]
-    return pools.select(filepath=own).limit(limits=1)
 
 
 def _columns(key: Widget) -> int:

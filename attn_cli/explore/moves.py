@@ -102,7 +102,7 @@ def next_needed(scene: Scene, view: Viewpoint) -> Viewpoint:
     """The next word of the first line, by the head that brings it."""
     stops = scene.needed
     if not stops:
-        raise InputError("no word is known that the answer needs")
+        raise InputError("no needed word or link of words is known")
     places = [(stop.view.at, stop.view.head, stop.view.key) for stop in stops]
     now = (view.at, view.head, view.key)
     return at_needed(view, stops[(places.index(now) + 1) % len(stops) if now in places else 0])

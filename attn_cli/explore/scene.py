@@ -18,9 +18,10 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS, Statistic
 from attn_cli.summaries.sinks import expected_sinks
 from attn_cli.summaries.standing_out import StandOut, standing_out
-from attn_cli.summaries.told.overview import recorded_link
+from attn_cli.summaries.told.overview import recorded_reads
 from attn_cli.summaries.told.story import Row, Story, kept_story, needed, readers, recorded_cell
 from attn_cli.views.answers.story import word_label
+from attn_cli.views.answers.word_reads import linked_lines
 from attn_cli.views.drawing.image_grid import image_grids
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen, label_columns
@@ -49,21 +50,21 @@ class Size(NamedTuple):
     height: int
 
 
+class NeededWord(NamedTuple):
+    """A word that the answer needs, or a link of two words, and the viewpoint on the weight of the head behind it."""
+
+    word: str  # or the link: `"bank" reads "river" 0.28`
+    bits: float  # that the answer loses without it; 0 of a link
+    head: str
+    view: Viewpoint
+
+
 class JudgedHeads(NamedTuple):
-    """What heads attend to: the summaries of all layers with `HeadKinds`, heads that stand out, the strongest link."""
+    """What heads attend to: the summaries of all layers with `HeadKinds`, heads that stand out, links of words."""
 
     summaries: tuple[Summary, ...]
     outs: list[StandOut]
-    link: str
-
-
-class NeededWord(NamedTuple):
-    """A word that the answer needs, the head that brings it, and the viewpoint on its weight on the word."""
-
-    word: str
-    bits: float  # that the answer loses without it
-    head: str
-    view: Viewpoint
+    links: list[NeededWord]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,10 +110,16 @@ class Scene:
         """What the model says next and what it rests on, as the recording keeps it."""
         return kept_story(self.recording.told)
 
-    @cached_property
+    @property
     def needed(self) -> list[NeededWord]:
-        """The words without which the answer is less likely, the most needed first, that a head brings."""
-        return [] if self.story is None else list(self._needed(self.story))
+        """The words without which the answer is less likely, the most needed first; of no answer links, once judged."""
+        return self._brought or (self.judge().links if self.is_judged else [])
+
+    def _links(self, summaries: tuple[Summary, ...]) -> Iterator[NeededWord]:
+        """What each word reads most, the strongest first, at the head that gives most of it."""
+        for word, source, *_ in linked_lines(self.recording, recorded_reads(self.recording, summaries)):
+            view = Viewpoint("heads", *source["cell"])
+            yield NeededWord(f"{word['text']} {source['text']}", 0, self.head_label(view.at, view.head), view)
 
     @cached_property
     def _words(self) -> list[Row]:
@@ -120,28 +127,25 @@ class Scene:
         words = [] if self.story is None else needed(self.story["words"])
         return [word for word in words if not word["name"].startswith("generated")] or words
 
-    def _needed(self, story: Story) -> Iterator[NeededWord]:
-        words = self._words
-        for word in words[:_MOST_NEEDED]:
-            head = next(iter(readers(story, word)), word if "layer" in word else None)
-            if head is not None and word["bits"] <= _LEAST_NEEDED * words[0]["bits"]:
-                view = self.on_head(story, head)
-                if view is not None:
-                    yield NeededWord(word_label(word, story), -word["bits"], self.head_label(view.at, view.head), view)
+    @cached_property
+    def _brought(self) -> list[NeededWord]:
+        words, found, story = self._words, list[NeededWord](), self.story or {}
+        for word in [word for word in words[:_MOST_NEEDED] if word["bits"] <= _LEAST_NEEDED * words[0]["bits"]]:
+            for view in self._views(story, word)[:1]:
+                name = self.head_label(view.at, view.head)
+                found.append(NeededWord(word_label(word, story), -word["bits"], name, view))
+        return found
 
     @cached_property
     def bringing(self) -> list[tuple[int, int, float]]:
         """The heads that bring the words of the first line: indices of layer and head, and the weight on the word."""
-        if (story := self.story) is None:
-            return []
-        heads = [head for word in self._words[:_MOST_NEEDED] for head in readers(story, word)]
-        views = [view for head in heads if (view := self.on_head(story, head)) is not None]
+        views = [view for word in self._words[:_MOST_NEEDED] for view in self._views(self.story or {}, word)]
         return [(view.at, view.head, float(self.row(view)[view.key])) for view in views if self.layer(view).is_kept]
 
-    def on_head(self, story: Story, head: Row) -> Viewpoint | None:
-        """The viewpoint on a head at the row that predicts, of several that from which it attends to a key most."""
-        cell = recorded_cell(self.recording, story, head)
-        return None if cell is None else Viewpoint("heads", *cell)
+    def _views(self, story: Story, word: Row) -> list[Viewpoint]:
+        heads = readers(story, word) or ([word] if "layer" in word else [])
+        cells = [recorded_cell(self.recording, head, story["rows"]) for head in heads]
+        return [Viewpoint("heads", *cell) for cell in cells if cell is not None]
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
@@ -178,9 +182,7 @@ class Scene:
         """What each head attends to on the text; computed once."""
         if not self._judged:
             summaries = recorded_kinds(self.recording)
-            self._judged.append(
-                JudgedHeads(summaries, standing_out(summaries), recorded_link(self.recording, summaries))
-            )
+            self._judged.append(JudgedHeads(summaries, standing_out(summaries), list(self._links(summaries))))
         return self._judged[0]
 
     @property

@@ -221,7 +221,6 @@ COLUMNS: Mapping[str, Column] = {
     "head_share": Column(SHARE, "share of heads whose sink it is: they give it over 0.3 of rows, and 3 times uniform"),
     "value_norm": Column(POSITIVE, "norm of its value over the median, median over heads and layers"),
     "residual_norm": Column(POSITIVE, "norm of its vector between blocks over the median, largest over blocks"),
-    "hub": Column(FLAG, "true for a key of ordinary norms, so that heads read it"),
     "seed": Column(or_none(COUNT), "what random numbers were drawn from, null for none"),
     "visible_weight": Column(SHARE, "weight of the mean row on keys that are not hidden", "left", ".2f"),
     **{

@@ -7,7 +7,7 @@ import numpy as np
 
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
-from attn_cli.summaries.sinks import LONG_RESIDUAL, SHORT_VALUE, median, special_places
+from attn_cli.summaries.sinks import SHORT_VALUE, median, special_places
 from attn_cli.text import quoted
 
 HEADS_OF_A_SINK = 10  # one head of so many makes a key a sink of the text
@@ -34,14 +34,9 @@ def text_sinks(summaries: Iterable[Summary]) -> list[dict[str, Any]]:
             value = float(median(np.array([of_layer[key] for of_layer in values]))) if values else None
             residual = float(max(of_layer[key] for of_layer in lengths)) if lengths else None
             got = {"head_share": count[key] / heads, "weight": float(weights[key])}
-            norms = {"value_norm": value, "residual_norm": residual, "hub": is_hub(value, residual)}
+            norms = {"value_norm": value, "residual_norm": residual}
             sinks.append({"stream": stream, "key": key, "key_token": keys[key].text, **got, **norms})
     return sinks
-
-
-def is_hub(value: float | None, residual: float | None) -> bool:
-    """True for a sink whose value is not short, and whose vector in the residual stream is not long."""
-    return value is not None and residual is not None and value > SHORT_VALUE and residual < LONG_RESIDUAL
 
 
 def sink_words(sinks: Sequence[dict[str, Any]]) -> list[str]:

@@ -253,7 +253,7 @@ def test_a_recording_opens_without_torch(file: str) -> None:
     with Terminal(command=[sys.executable, "-c", MODULES.format(file=file)]) as terminal:
         terminal.wait("4 heads by entropy · none stands out · toy:minilm")
         terminal.press("2")
-        terminal.wait("head 0.0 · weights")
+        terminal.wait("head 0.2 · weights")
         terminal.press("e")
         terminal.wait("a recording has no model")
         terminal.press("q")

@@ -32,11 +32,9 @@ def test_a_walk_in_a_terminal() -> None:
     with Terminal("explore", TEXT) as terminal:
         terminal.wait("4 heads by entropy · none stands out · toy:minilm", "? keys")
         terminal.press("j\r")
-        terminal.wait("head 0.1 · weights · 6 x 6", "◀5 bank")
+        terminal.wait("head 0.3 · weights · 6 x 6", "◀4 river")
         terminal.resize(40, 12)
-        terminal.wait(
-            "head 0.1", "5 bank -> 5 bank · weight", "? keys", until=lambda text: len(text.splitlines()) == 12
-        )
+        terminal.wait("head 0.3", "-> 5 bank · weight", "? keys", until=lambda text: len(text.splitlines()) == 12)
         terminal.resize(80, 24)
         terminal.wait("? keys", until=lambda text: len(text.splitlines()) == 24)
         terminal.press("\x1a")  # Ctrl-Z
@@ -44,9 +42,9 @@ def test_a_walk_in_a_terminal() -> None:
         assert LEFT in terminal.log and terminal.echoes
         terminal.screen.reset()
         terminal.signal(signal.SIGCONT)
-        terminal.wait("head 0.1 · weights", "? keys")
+        terminal.wait("head 0.3 · weights", "? keys")
         terminal.press("y")
-        terminal.wait('attn matrix "he sat on the river bank" -l 0 -H 1 --color-scale sqrt')
+        terminal.wait('attn matrix "he sat on the river bank" -l 0 -H 3 --color-scale sqrt')
         assert b"\x1b]52;c;" in terminal.log
         terminal.settle(1.0)  # idle, it writes nothing
         terminal.press("q")
@@ -90,7 +88,7 @@ def test_other_terminals(env: dict[str, str], coloured: bool) -> None:
     with Terminal("explore", TEXT, env=env) as terminal:
         terminal.wait("? keys")
         terminal.press("\r")
-        terminal.wait("◀5 bank", "query 5 bank")
+        terminal.wait("◀4 river", "query 4 river")
         terminal.settle()
         assert bool(re.search(rb"\x1b\[(?:[\d;]*;)?4[1-8][;m]", terminal.log)) == coloured  # codes of backgrounds
         terminal.press("q")

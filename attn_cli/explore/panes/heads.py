@@ -153,14 +153,15 @@ def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list
     name = scene.head_label(view.at, view.head)
     out = next((out for out in judged.outs if (out.call, out.at) == (view.at, view.head)), None)
     kind = named_kinds(judged.summaries[view.at])[view.head]
-    word = next((word for word in scene.needed if word.head == name), None)
+    brought, here = [word for word in scene.needed if word.head == name], (view.query, view.key)
+    word = min(brought, key=lambda each: (each.view.query, each.view.key) != here, default=None)
     if word is not None:
         place, layer = word.view, scene.layer(word.view)
         reader = token_name(layer.queries[place.query])
         gives = f": {reader} gives it {scene.row(place)[place.key]:.2f}" if layer.is_kept else ""
-        costs = f"  without {word.word} the answer loses {word.bits:.1f} bits"
+        costs = f"  without {word.word} the answer loses {word.bits:.1f} bits" if word.bits else ""
         costs += "" if kind is NO_KIND else f" · else {kind.does}"
-        return [line(f"{name} brings {word.word}{gives}", width, BOLD), line(costs, width)]
+        return [line(f"{name}{' brings' if word.bits else ':'} {word.word}{gives}", width, BOLD), line(costs, width)]
     if out is None:
         return [line(f"{name} {kind.does}", width, BOLD), []]
     reads: Line = []

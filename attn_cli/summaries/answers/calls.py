@@ -75,7 +75,7 @@ SHAPES = {
             "next": ("token", "id", "probability"),
             "needs": ("name", "text", "key", "tokens", "bits", "layer?", "head?", "weight?"),
             "brought_by": ("stream", "layer", "head", "bits", "key", "key_token", "weight"),
-            "reads": ("query", "query_token", "key", "key_token", "share", "weight"),
+            "reads": (*_CELL[6:], "share", "stream", "layer", "head", "weight"),
         },
         {
             **_OF_MAPS,

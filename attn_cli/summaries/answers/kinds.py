@@ -24,7 +24,7 @@ SHAPE = Shape(
     {
         "kinds": ("stream?", "module?", "call?", *HEAD_COLUMNS),
         "families": _FAMILY,
-        "sinks": ("stream", "key", "key_token", "head_share", "weight", "value_norm", "residual_norm", "hub"),
+        "sinks": ("stream", "key", "key_token", "head_share", "weight", "value_norm", "residual_norm"),
         "prompts": ("seed", "tokens"),
     },
     screen={"families": _FAMILY},

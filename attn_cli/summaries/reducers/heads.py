@@ -45,8 +45,9 @@ class TextRows(NamedTuple):
 
 def _following(text: TextRows) -> np.ndarray:
     """The key after the last earlier occurrence of each query's token."""
-    known = text.same_tokens and text.n <= text.m
-    return followers(text.keys)[text.m - text.n :] if known else np.full(text.n, -1)
+    if not text.same_tokens or text.n > text.m:
+        return np.full(text.n, -1)
+    return content_lists(names_of(text.keys), is_causal=True)[INDUCTION][text.m - text.n :, 0]
 
 
 def back(places: int, text: TextRows) -> np.ndarray:
@@ -64,12 +65,6 @@ KEYS: dict[str, Callable[[TextRows], np.ndarray]] = {
     "following": _following,
 }
 """Of each of n queries a key, by its index in the text `[n]`, -1 where there is none."""
-
-
-@memoised
-def followers(tokens: Sequence[Token]) -> np.ndarray:
-    """For every token the index of the one after its last earlier occurrence `[n]`, -1 where there is none."""
-    return content_lists(names_of(tokens), is_causal=True)[INDUCTION][:, 0]
 
 
 class Rows:

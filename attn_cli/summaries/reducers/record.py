@@ -11,7 +11,6 @@ from attn_cli.arrays import Array, is_torch, itemsize
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call, Place
 from attn_cli.errors import InputError
-from attn_cli.kernel.cpu.walk import compiled_stats
 from attn_cli.kernel.definition.mask import causal
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
@@ -139,15 +138,6 @@ def recorded(call: Call) -> RecordedLayer:
     return part.layer
 
 
-class _GivenCall(AttentionCall):
-    """A call of arrays of any library, which compiled code walks in NumPy too: they can be as large as a model's."""
-
-    def compiled_stats(self, wanted: Wanted) -> RowStats | None:
-        if is_torch(self.q):
-            return super().compiled_stats(wanted)
-        return compiled_stats(self.q, self.k, self.v, self.rule, wanted)
-
-
 def recording_of(
     q: Layers,
     k: Layers,
@@ -194,7 +184,7 @@ def _token(at: int, label: Label) -> Token:
 
 def _given_call(
     number: int, arrays: Mapping[str, Array], rule: Rule | None, labels: tuple[Token, ...] | None
-) -> _GivenCall:
+) -> AttentionCall:
     """The attention of layer `number`, whose queries are the last of its keys; InputError for shapes of none."""
     arrays = {name: x if is_torch(arrays["q"]) else np.asarray(x) for name, x in arrays.items()}
     for name, x in arrays.items():
@@ -216,4 +206,4 @@ def _given_call(
         )
     keys = labels or tuple(_token(at, at) for at in range(m))
     place = Place(number, f"layer {number}", tuple(range(h)), tuple(head // (h // g) for head in range(h)))
-    return _GivenCall(q, k, v, rule or Rule(d**-0.5, mask=causal(m - n)), place, keys[m - n :], keys)
+    return AttentionCall(q, k, v, rule or Rule(d**-0.5, mask=causal(m - n)), place, keys[m - n :], keys)

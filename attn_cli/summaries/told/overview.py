@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from attn_cli.call import Call
 from attn_cli.model.intervention import HeadPlace
 from attn_cli.recording import Recording
+from attn_cli.summaries.calls.in_words import words_of
 from attn_cli.summaries.reduce import Reducer, Summary, with_part
 from attn_cli.summaries.reducers.keys import DecidingRows
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
@@ -13,8 +16,8 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import FOCUSED, StandOut, standing_out
 from attn_cli.summaries.text_sinks import text_sinks
-from attn_cli.summaries.told.story import head_place, main_head
-from attn_cli.summaries.told.word_reads import MOST_TOLD, WordReads, WordReadsReducer, reads_of, strongest_link
+from attn_cli.summaries.told.story import Cell, Row, head_place, main_head, recorded_cell
+from attn_cli.summaries.told.word_reads import MOST_TOLD, Reads, WordReads, WordReadsReducer, clearest, reads_of
 
 
 def word_readers(call: Call) -> list[Reducer]:
@@ -32,14 +35,28 @@ def with_word_reads(report: Report) -> Report:
     own = [(summary, part) for summary, part in seen if summary.queries == tokens]
     own = [(summary, part) for summary, part in own if summary.place.stream == own[0][0].place.stream]
     sinks = [sink["key"] for sink in text_sinks(summary for summary, _ in own)]
-    reads = reads_of(report.prompts[0], [part for _, part in own], sinks) if own else None  # none of the text itself
+    reads = reads_of(report.prompts[0], own, sinks) if own else None  # none of the text itself
     return replace(report, reads=reads, summaries=tuple(summary.without(WordReads) for summary in report.summaries))
 
 
-def recorded_link(recording: Recording, summaries: tuple[Summary, ...]) -> str:
-    """The strongest link between words of a recorded text, from parts `WordReads`; "" of a text read one way."""
-    reads = with_word_reads(Report("inspect", recording.about, (recording.prompt,), summaries)).reads
-    return strongest_link(reads, recording.prompt) if reads else ""
+def recorded_reads(recording: Recording, summaries: tuple[Summary, ...]) -> Reads:
+    """What each word of a recorded text reads, from parts `WordReads`; nothing of a text read one way."""
+    return with_word_reads(Report("inspect", recording.about, (recording.prompt,), summaries)).reads or []
+
+
+def link_cell(recording: Recording, word: Row, source: Row) -> Cell | None:
+    """Where the head that gives most of a word to a source does: indices of layer, head, query and key."""
+    starts = words_of(recording.prompt.tokens).starts
+    ends = [int(starts[np.searchsorted(starts, at, side="right")]) for at in (word["query"], source["key"])]
+    return recorded_cell(recording, source, range(word["query"], ends[0]), ends[1] - source["key"])
+
+
+def told_head(report: Report) -> Row | None:
+    """The head of what is told first, and its cell: that brings what the answer needs most, or the strongest link."""
+    if report.story is not None:
+        return main_head(report.story)
+    word = clearest(report.reads or [])
+    return word and word | word["sources"][0]
 
 
 def overview_of(report: Report, *, on_screen: bool) -> Report:
@@ -92,8 +109,8 @@ def with_one_matrix(summaries: Sequence[Summary], place: HeadPlace | None = None
 
 
 def with_one_matrix_alone(report: Report) -> Report:
-    """The report with the matrix of the head that brings what its answer needs most, else that stands out most."""
-    head = None if report.story is None else main_head(report.story)
+    """The report with the matrix of the head of what is told first, else that stands out most."""
+    head = told_head(report)
     summaries = () if head is None else with_one_matrix(report.summaries, head_place(head))
     if not with_part(summaries, Matrix):
         summaries = with_one_matrix(tuple(map(with_one_head, report.summaries)))

@@ -30,6 +30,7 @@ _MOST_ROWS = 64  # of a last part that reads; of a longer one the last row reads
 _LONGEST = 60  # characters of a word, or an answer, in a sentence
 LEAST_WEIGHT = 0.1  # of a head on a word that it is said to read
 
+Cell: TypeAlias = tuple[int, int, int, int]
 Story: TypeAlias = dict[str, Any]
 Row: TypeAlias = Mapping[str, Any]
 _KEPT = {"answer", "generated", "probability", "next", "rows", "cut", "words", "heads", "noise", "obstacle"}
@@ -72,15 +73,18 @@ def _is_story(story: object) -> bool:
     )
 
 
-def recorded_cell(recording: Recording, story: Story, head: Row) -> tuple[int, int, int, int] | None:
-    """Where a recording has a head of its story: indices of layer, head, key, and the row that attends to it most."""
+def recorded_cell(recording: Recording, head: Row, rows: Sequence[int], tokens: int = 1) -> Cell | None:
+    """A head's cell by indices of layer, head, query and key: of most weight, but the last row's if that has half."""
     for at, layer in enumerate(recording.layers):
-        place, key, rows = layer.place, head["key"], [row for row in story["rows"] if row < layer.n]
+        place, key, rows = layer.place, head["key"], [row for row in rows if row < layer.n]
         is_layer = (head.get("stream", place.stream), head["layer"]) == (place.stream, place.layer)
         if is_layer and head["head"] in place.heads and rows and key < layer.m:
             number = place.heads.index(head["head"])
-            most = layer.weights(number, np.array(rows), slice(key, key + 1)).argmax() if layer.is_kept else -1
-            return at, number, rows[int(most)], key
+            given = (
+                layer.weights(number, np.array(rows), slice(key, key + tokens)) if layer.is_kept else np.ones((1, 1))
+            )
+            row = -1 if 2 * given[-1].max() >= given.max() else int(given.max(axis=1).argmax())
+            return at, number, rows[row], key + int(given[row].argmax())
     return None
 
 

@@ -8,12 +8,11 @@ import numpy as np
 
 from attn_cli.arrays import from_numpy, namespace, to_numpy
 from attn_cli.call import Call
-from attn_cli.kernel.bands.band import row_shares
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 from attn_cli.prompt import Prompt
 from attn_cli.summaries.calls.in_words import words_of
 from attn_cli.summaries.calls.read_shares import value_norms
-from attn_cli.summaries.reduce import Part
+from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.sinks import special_places
 from attn_cli.text import cut, quoted, visible
 
@@ -34,7 +33,8 @@ class WordReads(Part):
     together: ClassVar[bool] = True
 
     shares: np.ndarray
-    weights: np.ndarray
+    heads: np.ndarray  # by index the head of largest share
+    most: np.ndarray  # that share, of the same whole, and the head's weight `[2, u, u]`
 
 
 class WordReadsReducer:
@@ -45,37 +45,41 @@ class WordReadsReducer:
         return Wanted()
 
     def part(self, call: Call, stats: RowStats) -> WordReads:
-        """The shares and mean weights `[u, u]` of the call's u words: a row reads, a column is read."""
+        """The shares and weights `[u, u]` of the call's u words: a row reads, a column is read."""
         norms, starts = value_norms(call), words_of(call.keys).starts
         norms = None if norms is None else from_numpy(norms, call.like)[:, None]
-        unit = np.repeat(np.arange(len(starts) - 1), np.diff(starts))  # of each token
-        shares, weights = np.zeros((2, len(starts) - 1, len(starts) - 1), dtype=np.float32)
+        sums = np.zeros((1 + 2 * call.h, call.n, len(starts) - 1), dtype=np.float32)  # shares: all, heads; weights
         for band in call.bands():
             keys, xp = slice(band.first, band.last), namespace(band.weights)
             lengths = band.weights if norms is None else band.weights * norms[..., keys]
-            read = row_shares(xp.sqrt((lengths * lengths).sum(0)[None]))[0]
-            for sums, numbers in ((shares, read), (weights, xp.mean(band.weights, axis=0))):
-                rows = np.zeros((band.stop - band.start, call.m), dtype=np.float32)
-                rows[:, keys] = to_numpy(numbers)
-                np.add.at(sums, unit[band.start : band.stop], np.add.reduceat(rows, starts[:-1], axis=1))
-        tokens = np.diff(starts)[:, None]
-        return WordReads(shares / tokens, weights / tokens)
+            together = to_numpy(xp.sqrt((lengths * lengths).sum(0)[None]))
+            whole = np.maximum(together.sum(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
+            rows = np.zeros((len(sums), band.stop - band.start, call.m), dtype=np.float32)
+            rows[..., keys] = np.concatenate([together / whole, to_numpy(lengths) / whole, to_numpy(band.weights)])
+            sums[:, band.start : band.stop] = np.add.reduceat(rows, starts[:-1], axis=2)
+        shares, *each = np.add.reduceat(sums, starts[:-1], axis=1) / np.diff(starts)[:, None]
+        of_heads = np.reshape(each, (2, call.h, *shares.shape))
+        heads = of_heads[0].argmax(axis=0)
+        most = np.take_along_axis(of_heads, heads[None, None], axis=1)[:, 0]
+        return WordReads(shares, heads, most)
 
 
 Reads: TypeAlias = list[dict[str, Any]]
 
 
-def reads_of(prompt: Prompt, layers: Sequence[WordReads], sinks: Sequence[int]) -> Reads:
+def reads_of(prompt: Prompt, seen: Sequence[tuple[Summary, WordReads]], sinks: Sequence[int]) -> Reads:
     """What each word of a text attends to: its own tokens, and up to three sources, those of largest share first."""
-    shares = np.stack([layer.shares for layer in layers]).mean(axis=0, dtype=np.float64)  # [u, u]
-    weights = np.stack([layer.weights for layer in layers]).mean(axis=0, dtype=np.float64)
+    shares = np.stack([part.shares for _, part in seen]).mean(axis=0, dtype=np.float64)  # [u, u]
     labels, starts = words_of(prompt.tokens)
     special = special_places(labels).tolist()
     resting = {*special, *(int(np.searchsorted(starts, key, side="right")) - 1 for key in sinks)}
 
     def read(at: int, key: int) -> dict[str, Any]:
-        numbers = {"share": float(shares[at, key]), "weight": float(weights[at, key])}
-        return {"key": int(starts[key]), "key_token": labels[key].text, **numbers}
+        summary, most = max(seen, key=lambda pair: float(pair[1].most[0, at, key]))
+        named = {"key": int(starts[key]), "key_token": labels[key].text, "share": float(shares[at, key])}
+        place, head = summary.place, summary.place.heads[most.heads[at, key]]
+        by = {"stream": place.stream, "layer": place.layer, "head": head, "weight": float(most.most[1, at, key])}
+        return named | by
 
     reads = []
     for at in (at for at in range(len(labels)) if at not in special):
@@ -97,19 +101,15 @@ def strongest_link(reads: Reads, prompt: Prompt) -> str:
 
 
 def clearest(reads: Reads) -> dict[str, Any] | None:
-    """The word whose largest share of another word, 0.05 or more, is farthest ahead of its second; None without one."""
-
-    def lead(word: dict[str, Any]) -> float:
-        first, *others = (source["share"] for source in word["sources"][:2])
-        return float(first - sum(others))
-
-    return max(taking_words(reads), key=lead, default=None)
+    """The word of the strongest link; None without one."""
+    return next(iter(taking_words(reads)), None)
 
 
 def taking_words(reads: Reads) -> list[dict[str, Any]]:
-    """The words that read 0.05 or more of another, most first."""
-    taking = [word for word in reads if word["sources"] and word["sources"][0]["share"] >= LEAST_READ]
-    return sorted(taking, key=lambda word: -word["sources"][0]["share"])
+    """The words that read 0.05 or more of another, first those whose largest share is farthest ahead of the second."""
+    shares = [(word, [source["share"] for source in word["sources"]]) for word in reads if word["sources"]]
+    taking = [(word, read[0] - sum(read[1:2])) for word, read in shares if read[0] >= LEAST_READ]
+    return [word for word, _ in sorted(taking, key=lambda pair: -pair[1])]
 
 
 def names_of(reads: Reads, prompt: Prompt) -> dict[int, str]:

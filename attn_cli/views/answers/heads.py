@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.summaries.reduce import Summary, with_part
-from attn_cli.summaries.reducers.heads import STATISTICS, Heads, followers, induction_weight
+from attn_cli.summaries.reducers.heads import STATISTICS, Heads
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Ranking, Report
 from attn_cli.summaries.standing_out import any_judged, finding
@@ -93,22 +93,7 @@ def _ranking_title(rows: Sequence[HeadRow], ranking: Ranking) -> str:
         return missing
     shown = len(rows) if ranking.count is None else min(len(rows), ranking.count)
     some = f"{shown} of {len(rows)} heads" if shown < len(rows) else counted(len(rows), "head")
-    return " · ".join([f"{some} {ranking.words}", *_mean_of_some_rows(rows[0].summary, ranking)])
-
-
-def _mean_of_some_rows(summary: Summary, ranking: Ranking) -> Iterator[str]:
-    if ranking.column != induction_weight.__name__:
-        return
-    keys = followers(summary.keys)[len(summary.keys) - len(summary.queries) :]
-    found = np.flatnonzero(keys >= 0)
-    if not len(found):
-        return
-    yield f"mean of {counted(len(found), 'row')}"
-    mask, m = str(summary.rule["mask"]), len(summary.keys)
-    if mask == "causal":
-        yield f"baseline {np.mean(1 / (m - len(summary.queries) + found + 1)):.2f}"
-    elif mask == "no mask":
-        yield f"baseline {1 / m:.2f}"
+    return f"{some} {ranking.words}"
 
 
 def head_rows(summaries: Sequence[Summary]) -> list[HeadRow]:

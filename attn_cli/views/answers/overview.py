@@ -17,8 +17,9 @@ from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import any_judged, finding, standing_out
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
-from attn_cli.summaries.told.story import main_head, needed
-from attn_cli.summaries.told.word_reads import clearest
+from attn_cli.summaries.told.overview import told_head
+from attn_cli.summaries.told.story import needed
+from attn_cli.summaries.told.word_reads import clearest, name_of
 from attn_cli.views.answers import deciding_rows, drawer, head_families, heads, matrices, story, word_reads
 from attn_cli.views.answers.deciding_rows import template_of
 from attn_cli.views.answers.heads import is_abridged
@@ -102,10 +103,12 @@ def _findings(report: Report, screen: Screen) -> Iterator[RenderableType]:
 
 
 def _matrix(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    head = None if report.story is None else main_head(report.story)
+    head = told_head(report)
     for summary, matrix in report.parts_of(Matrix):
         if head is not None and matrix.chosen is None:
-            told = f"head {head_name(head)} attends to {story.key_name(head)} ({head['weight']:.2f})"
+            ends = [{"query": head.get(end), "query_token": head.get(f"{end}_token")} for end in ("query", "key")]
+            reader, key = (name_of(end, report.prompts[0]) if end["query_token"] else "" for end in ends)
+            told = f"head {head_name(head)}{reader and ': '}{reader} attends to {key} ({head['weight']:.2f})"
             yield from ("", Text(told, BOLD))
         yield from matrices.draw(matrix, summary, report, screen)
 

@@ -39,7 +39,8 @@ def draw(story: Story, prompt: Prompt, screen: Screen) -> Iterator[Text]:
         told = f"no single {noun}: none of {len(story['words'])} costs it {LEAST_BITS} bits"
         yield from named("needs", [told], screen)
     if heads and (noun != "word" or not words):
-        pieces = [f"{head_name(head)} {head['bits']:+.2f} on {key_name(head)}" for head in heads[:MOST_HEADS]]
+        keys = [token_name(Token(head["key"], head["key_token"])) for head in heads[:MOST_HEADS]]
+        pieces = [f"{head_name(head)} {head['bits']:+.2f} on {key}" for head, key in zip(heads, keys, strict=False)]
         yield from named("by", pieces, screen)
     if held_back := against(story):
         yield from named("against", held_back, screen)
@@ -78,11 +79,6 @@ def named(name: str, pieces: Sequence[str], screen: Screen) -> Iterator[Text]:
 def token_name(token: Token) -> str:
     """A token in quotes with its place in the text: `"Mary" 14`."""
     return f"{fit(quoted(token.text), _NAME).rstrip()} {token.index}"
-
-
-def key_name(head: Row) -> str:
-    """The token that a head of the story attends to: `"Mary" 14`."""
-    return token_name(Token(head["key"], head["key_token"]))
 
 
 def _needs(story: Story, words: Sequence[Row], screen: Screen) -> Iterator[Text]:
@@ -141,7 +137,7 @@ def linked_lines(recording: Recording) -> Iterator[list[dict[str, Any]]]:
         return
 
     def piece(words: str, head: Row | None = None) -> dict[str, Any]:
-        cell = None if head is None else recorded_cell(recording, story, head)
+        cell = None if head is None else recorded_cell(recording, head, story["rows"])
         return {"text": written(words)} | ({} if cell is None else {"cell": cell})
 
     name, answer, *others = answer_words(story, recording.prompt)

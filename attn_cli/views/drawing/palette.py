@@ -145,11 +145,9 @@ def is_light(color: Sequence[int]) -> bool:
 @cache
 def _table(name: str) -> list[tuple[int, int, int]]:
     """256 colours of a published map, such as viridis (van der Walt, Smith 2015), or of one about 0."""
-    if name in _OWN:
-        return _between(_OWN[name])
     from cmap import Colormap  # imported here: takes 40 ms, and plain text never needs it
 
-    colors = np.round(np.asarray(Colormap(name).lut(_LEVELS))[:, :3] * 255).astype(int)
+    colors = np.round(np.asarray(Colormap(_OWN.get(name, name)).lut(_LEVELS))[:, :3] * 255).astype(int)
     return [(int(r), int(g), int(b)) for r, g, b in colors]
 
 
@@ -161,9 +159,3 @@ def lit(picture: np.ndarray, levels: np.ndarray, scale: str, *, paper: bool = Tr
     share, shade = (0.22, 255) if paper else (0.28, 16)
     faded = share * picture.mean(axis=2, keepdims=True) + (1 - share) * shade
     return np.rint(light * picture + (1 - light) * faded).astype(np.uint8)
-
-
-def _between(stops: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:
-    places, at = np.linspace(0, 1, len(stops)), np.linspace(0, 1, _LEVELS)
-    parts = [np.interp(at, places, part).round().astype(int).tolist() for part in zip(*stops, strict=True)]
-    return list(zip(*parts, strict=True))

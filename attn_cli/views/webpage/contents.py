@@ -17,9 +17,11 @@ from attn_cli.summaries.reducers.kinds.targets import Kind
 from attn_cli.summaries.report import runs_model
 from attn_cli.summaries.standing_out import NO_KIND, StandOut, counts, families_of, kinds_by_head, standing_out
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
-from attn_cli.summaries.told.overview import recorded_link
+from attn_cli.summaries.told.overview import recorded_reads
 from attn_cli.summaries.told.story import kept_story, main_head, recorded_cell
+from attn_cli.summaries.told.word_reads import strongest_link
 from attn_cli.text import counted, cut, model_name, visible
+from attn_cli.views.answers import word_reads
 from attn_cli.views.answers.story import linked_lines
 from attn_cli.views.drawing.figure import written
 from attn_cli.views.drawing.image import whole_row
@@ -54,8 +56,10 @@ class Contents:
             layer |= {"line": line, "does": [does.get((each.place, at), {"words": ""}) for at in range(each.h)]}
         for out in outs:
             layers[out.call]["does"][out.at] |= {"words": out.sentence, "cell": _cell(out)}
-        first = recorded_link(recording, summaries) or title(recording)
-        story = [*(list(linked_lines(recording)) or [[{"text": first}]])]
+        reads = recorded_reads(recording, summaries)
+        links = list(word_reads.linked_lines(recording, reads))
+        first = {"text": strongest_link(reads, self.prompt) if reads else title(recording)}
+        story = list(linked_lines(recording)) or [[first], *links]
         story += [[{"text": "sink"}, {"text": visible(words)}] for words in sink_words(text_sinks(summaries))]
         self.document: dict[str, Any] = {
             "about": _about(recording),
@@ -63,7 +67,8 @@ class Contents:
             "whole": WHOLE,
             "statistics": _statistics(recording.layers),
             "layers": layers,
-            "start": start(recording, outs),
+            "aim": "what a word reads" if links else "a word that the answer needs",
+            "start": links[0][1]["cell"] if links else start(recording, outs),
             "story": story,
             "families": list(_families(outs, summaries)),
             "texts": list(self._texts.values()),
@@ -141,7 +146,7 @@ def title(recording: Recording) -> str:
 def start(recording: Recording, outs: Sequence[StandOut]) -> tuple[int, ...]:
     """The head to begin with, by indices, and its cell: of the story, or most clearly of a kind, else the last word."""
     story = kept_story(recording.told)
-    if story is not None and (head := main_head(story)) and (cell := recorded_cell(recording, story, head)):
+    if story is not None and (head := main_head(story)) and (cell := recorded_cell(recording, head, story["rows"])):
         return cell
     queries = [layer.queries for layer in recording.layers]
     towers = {tokens for tokens in queries if any(token.row is not None for token in tokens)}

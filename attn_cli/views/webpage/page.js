@@ -282,7 +282,7 @@ function drawHeads() {
   const finite = numbers.filter((value) => value !== null), low = Math.min(0, ...finite), high = Math.max(...finite);
   const own = page.layers[look.at].numbers[by]?.[look.head] ?? null;
   const told = new Set(page.story.flat().map(({ cell }) => String(cell?.slice(0, 2))));
-  $("range").textContent = by ? `${low.toFixed(2)} to ${high.toFixed(2)}${own === null ? "" : `, this head ${own.toFixed(2)}`}` : told.size > 1 ? "with a dot: brings a word that the answer needs" : "";
+  $("range").textContent = by ? `${low.toFixed(2)} to ${high.toFixed(2)}${own === null ? "" : `, this head ${own.toFixed(2)}`}` : told.size > 1 ? `with a dot: brings ${page.aim}` : "";
   buttons.forEach((button, at) => {
     const isOpen = button.cell[0] === look.at && button.cell[1] === look.head, { letter = "", colour } = by ? {} : page.layers[button.cell[0]].does[button.cell[1]];
     Object.assign(button, { textContent: letter, className: told.has(String(button.cell)) ? "told" : "" });
@@ -297,7 +297,7 @@ function drawHeads() {
 
 function say() {
   const { at, head } = look, { words } = page.layers[at].does[head], told = page.story.flat().find(({ cell }) => cell?.[0] === at && cell[1] === head);
-  const gives = told && weightAt(told.cell[2], told.cell[3]) >= 0.01 && `gives ${label(textOf(true), told.cell[3])} ${shown(weightAt(told.cell[2], told.cell[3]))} of its weight, which the answer needs`;
+  const gives = told && weightAt(told.cell[2], told.cell[3]) >= 0.01 && `gives ${label(textOf(true), told.cell[3])} ${shown(weightAt(told.cell[2], told.cell[3]))} of its weight: ${page.aim}`;
   $("name").textContent = headName(at, head);
   $("does").textContent = [gives, words].filter(Boolean).join(" · ");
   for (const button of document.querySelectorAll("h1 button, p button")) button.setAttribute("aria-current", button.cell[0] === at && button.cell[1] === head);

@@ -97,11 +97,11 @@ def test_masks_come_back(problem: Problem) -> None:
 def test_without_room_the_heads_that_spread_most_are_left_out() -> None:
     recording = wide(12, layers=2)
     whole = page_html(recording)
-    smallest = len(whole) - sum(map(len, lines_of(whole)[2:]))
-    page = page_html(recording, smallest + 16_000)
+    page = page_html(recording, len(whole) - sum(map(len, lines_of(whole)[2:])) + 16_000)
     told, there = document(page), np.array([bool(head) for head in lines_of(page)[2:]])
     does = (each for layer in told["layers"] for each in layer["does"])
-    named = {0} | {at for at, each in enumerate(does) if "cell" in each}
+    cells = [piece["cell"] for line in told["story"] for piece in line if "cell" in piece]
+    named = {0} | {at for at, each in enumerate(does) if "cell" in each} | {12 * at + head for at, head, *_ in cells}
     assert np.count_nonzero(~there) > 0 and there[[*named]].all()
     spread = np.concatenate([layer.statistics["entropy_bits"] for layer in recording.layers])
     order = [at for at in np.argsort(spread) if at not in named]
