@@ -8,6 +8,7 @@ import shutil
 import sys
 import traceback
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO
 
@@ -33,7 +34,20 @@ def message_and_hint(error: Any) -> tuple[str, str]:
     words = "" if context is None else str(context.command.help).partition("Examples:")[2]
     example = re.search(rf"^ *({command} [^|\n]*?)(?:  [^|\n]*)?$", words, re.MULTILINE)  # without remarks
     advice = [f"try: {example[1]}"] if example else []
+    if context and hasattr(error, "possibilities") and (meant := _meant(error.option_name, context.command.params)):
+        message, advice = f"no option {error.option_name}", [f"did you mean {meant}"]
     return message, "    ".join([*advice, f"all options: {command} --help"])
+
+
+def _meant(unknown: str, parameters: Sequence[Any]) -> str:
+    """`--mask MASK? causal, sliding:W ...`: the one option that begins so, or whose help has the word; "" for none."""
+    known = [each for each in parameters if each.param_type_name == "option"]
+    options = [f"{each.opts[0]} {each.metavar or ''}? {each.help}".replace(" ?", "?") for each in known]
+    for pattern in (r"^{}\S", r"\b{}\b"):
+        found = re.compile(pattern.format(re.escape(unknown if "^" in pattern else unknown.strip("-"))), re.IGNORECASE)
+        if len(unknown) > 2 and len(near := [each for each in options if found.search(each)]) == 1:
+            return near[0]
+    return ""
 
 
 _LONGEST_MESSAGE = 2000  # what a person may still read; arguments and words of files stand in messages

@@ -70,7 +70,7 @@ class ProblemOptions:
     )
     positions: str | None = _rule(
         "--positions HOW",
-        "Add positions: sinusoidal (to x), rotary or rotary-interleaved (to q and k, rotary:500000 sets the "
+        "Add positions: sinusoidal (to x), rotary or rotary-interleaved (RoPE of q and k, rotary:500000 sets the "
         "base), alibi (to scores, alibi:0.5,0.25 gives a slope per head).",
     )
     mask: list[str] | None = option(

@@ -34,7 +34,10 @@ def env(json: bool = o.JSON) -> None:
         devices, (folder, models, broken) = _devices(warnings), cached_models()
         models = models | {str(path): size for path, size in sizes().items()}
         print_notes(warnings, quiet=False)
-        answer = installation(devices, (folder, models, broken), _stdout())
+        screen, encoding = screen_of(sys.stdout), getattr(sys.stdout, "encoding", None) or "no encoding"
+        kind = "a terminal" if sys.stdout is not None and sys.stdout.isatty() else "no terminal"
+        stdout = f"{kind}, {screen.width} columns, colours {screen.depth}, {encoding}"
+        answer = installation(devices, (folder, models, broken), stdout)
         view.show(Report("env", about_of("this installation", "installation"), warnings=tuple(warnings), answer=answer))
 
 
@@ -49,10 +52,3 @@ def _devices(warnings: list[str]) -> list[Any]:
     except (ImportError, OSError) as error:  # OSError: a library that it links is missing
         warnings.append(f"torch can't be imported: {error}")
         return []
-
-
-def _stdout() -> str:
-    screen = screen_of(sys.stdout)
-    kind = "a terminal" if sys.stdout is not None and sys.stdout.isatty() else "no terminal"
-    encoding = getattr(sys.stdout, "encoding", None) or "no encoding"
-    return f"{kind}, {screen.width} columns, colours {screen.depth}, {encoding}"

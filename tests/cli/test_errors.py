@@ -11,7 +11,6 @@ from tests.program import attn, file_words, refused
 
 LOAD, LIMIT, OUTPUT, USAGE = 3, 4, 5, 2
 
-
 REFUSED = [
     (["inspect", " \n\t "], USAGE, "empty"),
     (["inspect", "zzqqy"], USAGE, "minilm"),
@@ -39,6 +38,7 @@ REFUSED = [
     (["top", "a bank", "the bank", "-m", "toy"], USAGE, 'attn compare "a bank" "the bank" -w bank -m toy'),
     (["top", "he sat", "they went"], USAGE, 'printf \'%s\\n\' "he sat" "they went" | attn top --lines'),
     (["matrix", "river", "--modle", "toy"], USAGE, "--modle"),
+    (["compute", "--alibi"], USAGE, "--positions HOW? Add positions"),
     (["matricks"], USAGE, "matrix"),
     (["river bank"], USAGE, 'attn inspect "river bank"'),
     (["a$b [/]\x1b[31m"], USAGE, "attn inspect $'a$b [/]\\u001b[31m'"),

@@ -1,6 +1,7 @@
 """The loop of all commands on texts: texts in, a window of them at a time, and a report of each out, in order."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any, TypeVar
 
 from attn_cli.cli.kit.run.texts import Texts
@@ -16,15 +17,11 @@ _BLANK = InputError("a blank line has no answer")
 _BLANK.code = ExitCode.DONE  # and needs none
 
 
-def _as_read(reports: Sequence[Any], count: int) -> Iterable[Shown]:
-    return ((report, None) for report in reports)
-
-
 def answer(
     texts: Iterator[str | InputError],
     view: View,
     read: Callable[[int, str], Read],
-    answers: Callable[[Sequence[Read], int], Iterable[Shown]] = _as_read,
+    answers: Callable[[Sequence[Any], int], Iterable[Shown]] = lambda reports, _: zip(reports, repeat(None)),
     *,
     lines: bool,
     quiet: bool,

@@ -76,11 +76,6 @@ class _GroupedHelp(TyperCommand):
     def get_help(self, ctx: Any) -> str:
         return _leafed(super().get_help(ctx))
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The words after the name in `Usage:`, with [ ] around an argument that may be missing."""
-        arguments = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
-        return ["[OPTIONS]", *(_named(each) if each.required else f"[{_named(each)}]" for each in arguments)]
-
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):

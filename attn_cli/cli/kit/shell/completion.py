@@ -1,7 +1,6 @@
 """Values that a shell completes: names of a list, models, tables."""
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 
 def one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -11,11 +10,9 @@ def one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
 
 def models(incomplete: str) -> list[str]:
     """Completions of --model: built-in tables and models in the cache; without any a shell completes files."""
-    with suppress(ImportError):
-        from attn_cli.sources.huggingface.load.cache import cached_names
+    from attn_cli.sources.huggingface.load.cache import cached_names  # here, as below
 
-        return [*tables(incomplete), *one_of(cached_names)(incomplete)]
-    return tables(incomplete)
+    return [*tables(incomplete), *one_of(cached_names)(incomplete)]
 
 
 def tables(incomplete: str) -> list[str]:
