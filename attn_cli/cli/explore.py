@@ -53,8 +53,7 @@ def explore(options: ReadOptions) -> ExitCode:
     if not recording.layers:
         raise InputError("no layer attends to anything here", "choose other layers with --layer")
     read = None if is_recording(options.model) else reader.read
-    # imported here: the options are checked and the text is read without Textual
-    from attn_cli.explore.app import Outside, run
+    from attn_cli.explore.app import Outside, run  # here: options are checked and the text is read without Textual
 
     return ExitCode(run(Scene(recording, screen), Outside(_origin(options), _write, read)))
 

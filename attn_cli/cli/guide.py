@@ -80,8 +80,7 @@ def _page(name: str, number: str, screen: Screen) -> str:
         raise InputError(f"no page is named {cut(name, 60)!r}, and none says it", hint)
     if screen.depth == "none" and not (sys.stdout is not None and sys.stdout.isatty()):
         return texts[name]
-    # imported here: the list of topics and a pipe do not need it
-    from attn_cli.views.drawing.markdown import draw_markdown
+    from attn_cli.views.drawing.markdown import draw_markdown  # here: a pipe does without
 
     return draw_markdown(texts[name], screen)
 

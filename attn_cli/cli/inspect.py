@@ -26,8 +26,7 @@ from attn_cli.summaries.told.overview import overview_of, word_readers
 from attn_cli.views.drawing.image import drawn_of_image
 from attn_cli.views.view import View, ViewSettings
 
-# also in machine output, where the overview holds a pooled matrix; `attn matrix` gives the whole one
-_LARGEST_IN_DATA = (64, 64)
+_LARGEST_IN_DATA = (64, 64)  # of the matrix in machine output: attn matrix gives the whole one
 
 
 @takes_options
@@ -81,8 +80,7 @@ def inspect(
             return replace(of_token, finish=_read_by_token, recordable=False, tells=True)
 
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
-            # rows of csv are those of the first
-            of_heads = [HeadStatistics(rows), of_whole_call(kinds, call), ReceivedShares(rows)]
+            of_heads = [HeadStatistics(rows), of_whole_call(kinds, call), ReceivedShares(rows)]  # the first for csv
             of_words = [] if merges or options.lines else word_readers(call)
             rows, most = drawn_of_image(call, rows, view.largest) if view.largest else (rows, _LARGEST_IN_DATA)
             return [*of_heads, *of_words, MatrixOf(most, rows=rows)]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -99,10 +100,14 @@ def _whole_line(command: TyperCommand, args: Sequence[str], given: Mapping[str, 
         for word in texts:
             left.remove(word)
         return command_line(on_texts(name, [" ".join(texts)], left))
-    first, *others = (re.findall(r"\w+", text.lower()) for text in texts)
-    if shared := [word for word in first if all(word in words for words in others)]:
-        word = str(given["token"]) if given.get("token") in shared else max(shared, key=len)
-        return command_line(on_texts("compare", texts, ["-w", word, *model]))
+    in_words = [re.findall(r"\w+", text.lower()) for text in texts]
+    at = len([*takewhile(lambda words: len({*words}) == 1, zip(*in_words, strict=False))])  # where they differ first
+    if shared := [word for word in in_words[0] if all(word in words for words in in_words)]:
+        after = [word for word in shared if all(word in words[at:] for words in in_words)]
+        chosen = [str(given["token"])] if given.get("token") in shared else [max(after or shared, key=len)]
+        if not after and all(len(words) > at for words in in_words):  # they differ at the end: what precedes is alike
+            chosen = [words[at] for words in in_words]
+        return command_line(on_texts("compare", texts, [*(x for word in chosen for x in ("-w", word)), *model]))
     lines = command_line([name if name != "explore" else "inspect", "--lines", *model])
     return f"printf '%s\\n' {' '.join(map(quoted, texts))} | {lines}"
 
