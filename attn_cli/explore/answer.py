@@ -20,7 +20,7 @@ _LONGEST = 20  # characters of what was generated
 def opening(scene: Scene) -> Viewpoint:
     """Where to begin: at the head that brings the word needed most, or the strongest link, else where a page does."""
     outs = scene.judge().outs if scene.is_judged or scene.is_quickly_judged else []
-    if scene.needed:
+    if scene.story is None and scene.needed:
         return scene.needed[0].view
     at, head, *cell = start(scene.recording, outs)
     view = Viewpoint(at=at, head=head, query=(cell or [0])[0])
@@ -39,15 +39,15 @@ def draw_answer(scene: Scene, view: Viewpoint, width: int) -> Line:
     for count in range(2 * len(words), -1, -1):  # words with their heads, then without
         named = list(enumerate(words))[: (count + 1) // 2]
         parts = [(" ".join(lead), -1), *_joined(verb, [(word.word, at) for at, word in named])]
-        parts += _joined(" · by ", [(word.head, at) for at, word in named]) if count % 2 == 0 else ()
+        by = named if count % 2 == 0 else []
+        parts += _joined(" · by ", [(word.head, at) for at, word in by if word.does != " reads"])
         if sum(cell_len(text) for text, _ in parts) <= width:
             break
-    here = (view.at, view.head, view.key)
     line_of_words: Line = []
     for number, (text, at) in enumerate(parts):
         style = DIM if number else BOLD
         if at >= 0:
-            is_here = here == (words[at].view.at, words[at].view.head, words[at].view.key)
+            is_here = (view.at, view.head, view.key) == (words[at].view.at, words[at].view.head, words[at].view.key)
             style = (CURSOR if is_here else BOLD) + Style.from_meta({"word": at})
         line_of_words.append(Segment(text, style))
     return line_of_words

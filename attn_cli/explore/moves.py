@@ -103,15 +103,14 @@ def next_needed(scene: Scene, view: Viewpoint) -> Viewpoint:
     stops = scene.needed
     if not stops:
         raise InputError("no needed word or link of words is known")
-    places = [(stop.view.at, stop.view.head, stop.view.key) for stop in stops]
-    now = (view.at, view.head, view.key)
-    return at_needed(view, stops[(places.index(now) + 1) % len(stops) if now in places else 0])
+    views = [at_needed(view, stop) for stop in stops]
+    return views[(views.index(view) + 1) % len(views) if view in views else 0]
 
 
 def at_needed(view: Viewpoint, stop: NeededWord) -> Viewpoint:
     """The viewpoint on what the head that brings a word of the first line gives it."""
-    at, head, query, key = stop.view.at, stop.view.head, stop.view.query, stop.view.key
-    return replace(view, at=at, head=head, query=query, key=key, by_column=False)
+    place = {name: getattr(stop.view, name) for name in ("at", "head", "query", "key")}
+    return replace(view, **place, by_column=False)
 
 
 def _next_of_kind(letter: str, step: int, scene: Scene, view: Viewpoint) -> Viewpoint:

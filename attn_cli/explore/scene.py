@@ -56,6 +56,7 @@ class NeededWord(NamedTuple):
     word: str  # or the link: `"bank" reads "river" 0.28`
     bits: float  # that the answer loses without it; 0 of a link
     head: str
+    does: str  # " brings" it, as measured, or else " reads" it most; ":" before a link
     view: Viewpoint
 
 
@@ -118,8 +119,8 @@ class Scene:
     def _links(self, summaries: tuple[Summary, ...]) -> Iterator[NeededWord]:
         """What each word reads most, the strongest first, at the head that gives most of it."""
         for word, source, *_ in linked_lines(self.recording, recorded_reads(self.recording, summaries)):
-            view = Viewpoint("heads", *source["cell"])
-            yield NeededWord(f"{word['text']} {source['text']}", 0, self.head_label(view.at, view.head), view)
+            head, view = self.head_label(*source["cell"][:2]), Viewpoint("heads", *source["cell"])
+            yield NeededWord(f"{word['text']} {source['text']}", 0, head, ":", view)
 
     @cached_property
     def _words(self) -> list[Row]:
@@ -132,8 +133,8 @@ class Scene:
         words, found, story = self._words, list[NeededWord](), self.story or {}
         for word in [word for word in words[:_MOST_NEEDED] if word["bits"] <= _LEAST_NEEDED * words[0]["bits"]]:
             for view in self._views(story, word)[:1]:
-                name = self.head_label(view.at, view.head)
-                found.append(NeededWord(word_label(word, story), -word["bits"], name, view))
+                name, does = self.head_label(view.at, view.head), " brings" if readers(story, word) else " reads"
+                found.append(NeededWord(word_label(word, story), -word["bits"], name, does, view))
         return found
 
     @cached_property

@@ -161,7 +161,7 @@ def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list
         gives = f": {reader} gives it {scene.row(place)[place.key]:.2f}" if layer.is_kept else ""
         costs = f"  without {word.word} the answer loses {word.bits:.1f} bits" if word.bits else ""
         costs += "" if kind is NO_KIND else f" · else {kind.does}"
-        return [line(f"{name}{' brings' if word.bits else ':'} {word.word}{gives}", width, BOLD), line(costs, width)]
+        return [line(f"{name}{word.does} {word.word}{gives}", width, BOLD), line(costs, width)]
     if out is None:
         return [line(f"{name} {kind.does}", width, BOLD), []]
     reads: Line = []
