@@ -204,6 +204,9 @@ class Findings(Displayed):
     def __getitem__(self, name: str) -> Table:
         return self.answer[name]
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.answer)
+
     @property
     def answer(self) -> Answer:
         """The result as its tables by name."""

@@ -123,7 +123,8 @@ def legend(story: Story, prompt: Prompt, screen: Screen) -> Iterator[Text]:
         where = f"the last {len(rows)} rows"
     else:
         where = "the last row" if rows[-1] == len(prompt.tokens) - 1 else f"row {rows[0]}"
-    told = f"bits: what {what} loses when the {noun} is hidden, or the head removed, in {where}"
+    removed = ", or the head removed," if any(abs(head["bits"]) >= LEAST_BITS for head in story["heads"]) else ""
+    told = f"bits: what {what} loses when the {noun} is hidden{removed} in {where}"
     yield from (Text(line, DIM) for line in wrap(told, screen.width))
 
 

@@ -12,11 +12,8 @@ SCALES = ("linear", "sqrt", "log", "row")
 SHADES = " ░▒▓█"
 NEGATIVE_SHADES = " ,-=%"
 _LEVELS = 256
-# The colours of a 256-colour terminal that are nearest to viridis, with a lightness that rises from each to the next.
-_VIRIDIS_256 = (53, 54, 24, 60, 30, 36, 71, 77, 113, 148, 184, 226)
-# The ends of berlin and vik (Crameri 2018), and grey at 0, for masked cells are the screen's colour; on paper they are
-# grey, and 0 is white. "paper" is that of pages.
-_OWN = {
+_VIRIDIS_256 = (53, 54, 24, 60, 30, 36, 71, 77, 113, 148, 184, 226)  # the nearest, of ever rising lightness
+_OWN = {  # the ends of berlin and vik (Crameri 2018), grey at 0: masked cells are the screen's colour, on paper grey
     "about 0, dark": ((158, 176, 255), (72, 138, 186), (88, 88, 88), (190, 96, 66), (255, 172, 172)),
     "about 0, light": ((0, 18, 97), (58, 110, 160), (176, 176, 176), (178, 92, 50), (89, 0, 8)),
     "about 0, paper": ((0, 18, 97), (58, 110, 160), (255, 255, 255), (178, 92, 50), (89, 0, 8)),
