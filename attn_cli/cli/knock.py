@@ -48,7 +48,7 @@ def knock(
         raise InputError("--together and --layer or --head at once", "--together names its heads itself")
     if not is_model(options.model):
         kind = "a recording" if is_recording(options.model) else "a table of word vectors"
-        raise InputError(f"{options.model} is {kind}, and attn knock runs a model", "choose the model with --model")
+        raise InputError(f"{options.model} is {kind}, and attn knock runs a model", "-m MODEL, in its place")
     selection = options.selection if together is None else selection_of(None, together)
 
     def report(source: Source, view: View, text: str, number: int) -> Report:

@@ -102,7 +102,7 @@ class Texts(Iterator[str | InputError]):
             raise InputError("a text and --file at once", "give one of them")
         given = None if text == "-" else text
         if given is not None:
-            refuse_path(given, option)
+            refuse_path(given, f"--lines {option}" if lines and option else option)
         self._stream: LineStream | None = None
         self._texts = self._read(given, file, explicit="-" in (text, file), lines=lines)
 
