@@ -37,9 +37,8 @@ def draw(reads: Reads, prompt: Prompt, screen: Screen) -> Iterator[Text]:
 def _lines(reads: Reads, prompt: Prompt) -> Iterator[tuple[str, Row, list[tuple[str, Row]]]]:
     names = names_of(reads, prompt)
     for word in taking_words(reads)[:_MOST_WORDS]:
-        read = [source for source in word["sources"] if source["share"] >= LEAST_READ]
-        pieces = [(f"{names[source['key']]} {source['share']:.2f}", source) for source in read]
-        yield name_of(word, prompt), word, pieces
+        told = [source for source in word["sources"] if source["share"] >= LEAST_READ]
+        yield name_of(word, prompt), word, [(f"{names[read['key']]} {read['share']:.2f}", read) for read in told]
 
 
 def linked_lines(recording: Recording, reads: Reads) -> Iterator[list[dict[str, Any]]]:
@@ -54,4 +53,5 @@ def links(reads: Reads, prompt: Prompt) -> tuple[str, list[str], list[float], li
     names, words = names_of(reads, prompt), taking_words(reads)[:_MOST_WORDS]
     keys, shares = ([word["sources"][0][column] for word in words] for column in ("key", "share"))
     labels = [f"{names[word['query']]} reads {names[key]}" for word, key in zip(words, keys, strict=True)]
-    return "what each word reads most, past sinks", labels, shares, keys
+    title = f"what each {'word' if prompt.picture is None else 'patch'} reads most, past sinks"
+    return title, labels, shares, keys

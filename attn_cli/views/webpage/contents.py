@@ -67,7 +67,7 @@ class Contents:
             "whole": WHOLE,
             "statistics": _statistics(recording.layers),
             "layers": layers,
-            "aim": "what a word reads" if links else "a word that the answer needs",
+            "aim": "what a token reads" if links else "a word that the answer needs",
             "start": links[0][1]["cell"] if links else start(recording, outs),
             "story": story,
             "families": list(_families(outs, summaries)),
