@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 from attn_cli.cli.kit.options.command import ReadOptions, opened
 from attn_cli.cli.kit.run.text_run import left_out_note, texts_and_reading
@@ -93,12 +94,13 @@ class _Reader:
         assert isinstance(self.text, str)  # never an error: without `lines` those are raised
         budget = MemoryBudget(free_memory())
         with Progress(len(self.source.planned_layers(self.selection)), 1, 0, quiet=False, verbose=False) as progress:
-            recording = self.read(self.text, progress.step, budget)
+            trial = partial(progress.go_on, "words and heads")
+            recording = self.read(self.text, progress.step, budget, trial=trial)
         print_notes(filter(None, [*recording.prompt.warnings, left_out_note(budget)]), quiet=False)
         return recording
 
-    def read(self, text: str, step: Callable[[], None], budget: MemoryBudget | None = None) -> Recording:
-        keeping = partial(record, self.source, text, selection=self.selection, pair=self.options.pair)
+    def read(self, text: str, step: Callable[[], None], budget: MemoryBudget | None = None, **more: Any) -> Recording:
+        keeping = partial(record, self.source, text, selection=self.selection, pair=self.options.pair, **more)
         recording = keeping(budget=budget or MemoryBudget(free_memory()), step=step, tells=True)
         kept = self.source.recording if isinstance(self.source, RecordedSource) else recording
         return replace(recording, told=kept.told)

@@ -116,12 +116,13 @@ def record(
     pair: str | None = None,
     budget: MemoryBudget | None = None,
     step: Callable[[], object] = int,
+    trial: Callable[[int, int], None] = lambda done, count: None,
     tells: bool = False,
 ) -> Recording:
     """One pass over a text, and a second `pair`, as a `Recording`; `tells`: with the story of its answer."""
     prompt = source.read([text], pair)[0] if isinstance(text, str) else text
     reducers: list[Reducer] = [Record(budget), *([HeadKindsReducer()] if tells else [])]
-    looked = source, prompt, selection, lambda call: reducers, None if budget is None else budget.size, step
+    looked = source, prompt, selection, lambda call: reducers, None if budget is None else budget.size, step, trial
     return told_recording(source, prompt, *looked_and_told(*looked, tells=tells)[:2])
 
 
@@ -171,9 +172,7 @@ def recording_of(
 
 
 def _by_layer(x: Layers) -> Mapping[int, Array]:
-    if isinstance(x, Mapping):
-        return x
-    return dict(enumerate([x] if len(getattr(x, "shape", ())) == 3 else x))
+    return x if isinstance(x, Mapping) else dict(enumerate([x] if len(getattr(x, "shape", ())) == 3 else x))
 
 
 def _token(at: int, label: Label) -> Token:

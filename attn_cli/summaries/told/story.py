@@ -291,6 +291,7 @@ def looked_and_told(
     reducers: Callable[[Call], Sequence[Reducer]],
     free: int | None,
     step: Callable[[], object] = int,
+    trial: Callable[[int, int], None] = lambda done, count: None,
     *,
     tells: bool = True,
 ) -> tuple[list[Summary], Story | None, tuple[str, ...]]:
@@ -302,5 +303,5 @@ def looked_and_told(
         step()
 
     look = Look(selection, visit)
-    story, notes = look_and_tell(source, prompt, rows if tells else None, look, summaries, summaries.clear, free)
+    story, notes = look_and_tell(source, prompt, rows if tells else None, look, summaries, summaries.clear, free, trial)
     return summaries, story, notes

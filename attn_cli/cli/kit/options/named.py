@@ -14,8 +14,7 @@ FILE = option(
 )
 PAIR = reading("--pair TEXT", "Add a second text: of a pair of sentences, or what an encoder-decoder's decoder reads.")
 IMAGE = reading("--image FILE", "Give the model an image, with a text or alone (repeatable).")
-# a list, so that a repeated option is an error and doesn't silently replace the first
-AUDIO = reading("--audio FILE", "Give the model audio from a .wav file.")
+AUDIO = reading("--audio FILE", "Give the model audio from a .wav file.")  # a list: it is an error to repeat it
 MODEL = option(
     "--model -m MODEL",
     "Open toy, toy:NAME, a table file, a model folder, a .gguf file, a recording (.attn), a Hugging Face id "

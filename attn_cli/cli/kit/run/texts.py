@@ -136,8 +136,7 @@ def whole_texts(texts: Sequence[str]) -> list[str]:
     """The texts given as arguments; one of them may be -, which stands for standard input."""
     if sum(text == "-" for text in texts) > 1:
         raise InputError("standard input holds one text, - was given more than once", "give the others in quotes")
-    # never an error: without `lines` those are raised
-    return [str(next(Texts(text, None, lines=False, option=None))) for text in texts]
+    return [str(next(Texts(text, None, lines=False, option=None))) for text in texts]  # lines alone have errors
 
 
 def _content(file: str) -> bytes:
