@@ -44,8 +44,14 @@ def read_sizes(model: str) -> Sizes:
     config = read_json(path, excerpt(str(path)), LoadError, "is it a model's config.json?")
     if not isinstance(config, dict):
         raise LoadError(f"{path} is not an object", "is it a model's config.json?")
-    inner = config.get("text_config")
+    stated, inner = config, config.get("text_config")
     config = config | inner if isinstance(inner, dict) else config
+    dtype = config.get("dtype", config.get("torch_dtype"))
+    in_some = config.get("sliding_window") and not config.get("layer_types")
+    if not _number(config, _NAMES["heads"]) or (in_some and config.get("use_sliding_window") is not False):
+        from attn_cli.sources.huggingface.anatomy.configuration import completed  # here: it loads transformers
+
+        config = config | completed(stated)
     of = {size: _number(config, names) for size, names in _NAMES.items()}
     missing = [size for size in ("layers", "heads", "width") if not of[size]]
     if missing:
@@ -58,7 +64,7 @@ def read_sizes(model: str) -> Sizes:
         e = of["e"] or d
     window = of["window"] if config.get("use_sliding_window") is not False else 0
     layer = LayerSizes(of["heads"], kv_heads, d, e, of["width"], of["rank"], shared, window or None)
-    kinds, dtype = config.get("layer_types"), config.get("dtype", config.get("torch_dtype"))
+    kinds = config.get("layer_types")
     windowed = sum(kind == "sliding_attention" for kind in kinds) if isinstance(kinds, list) else of["layers"]
     dtype = dtype if isinstance(dtype, str) else None
     return Sizes(layer, of["layers"], windowed if window else 0, dtype, of["longest"] or None)

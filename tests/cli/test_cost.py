@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.bands import bands
 from attn_cli.kernel.bands.plan import Plan, tile_of
 from attn_cli.kernel.definition.rule import Rule
@@ -20,7 +19,8 @@ def cost(*arguments: str) -> dict:
     assert (run.code, run.errors) == (0, "")
     tables = run.json["tables"]
     operations = {row["part"]: row["operations"] for row in tables["operations"]}
-    return tables["sizes"][0] | {"variants": tables["variants"], "operations": operations}
+    (asked,) = (variant for variant in tables["variants"] if variant["requested"])
+    return tables["sizes"][0] | {"variants": tables["variants"], "operations": operations, "asked": asked}
 
 
 def test_llamas_cache_and_matrix_by_hand() -> None:
@@ -41,15 +41,13 @@ def test_llamas_cache_and_matrix_by_hand() -> None:
 
 def test_deepseeks_cache_is_576_numbers_a_token() -> None:
     found = cost("-n", "1000", "--heads", "128", "--dim", "128", "--latent", "512", "--layers", "61")
-    latent = next(variant for variant in found["variants"] if variant["requested"])
-    assert latent["latent_size"] == 512
-    assert latent["cache_bytes"] == 576 * 1000 * 61 * 2  # DeepSeek-V2, 2024, table 1: (d_c + d_R) l a token
+    assert found["asked"]["latent_size"] == 512
+    assert found["asked"]["cache_bytes"] == 576 * 1000 * 61 * 2  # DeepSeek-V2, 2024, table 1: (d_c + d_R) l a token
 
 
 def test_a_window_bounds_the_cache_and_makes_cost_linear() -> None:
     short, long = (cost("-n", n, *LLAMA_3_8B, "--window", "1000") for n in ("10000", "20000"))
-    asked = [next(variant for variant in found["variants"] if variant["requested"]) for found in (short, long)]
-    assert asked[0]["cache_bytes"] == asked[1]["cache_bytes"] == 2 * 32 * 8 * 128 * 1000 * 2
+    assert short["asked"]["cache_bytes"] == long["asked"]["cache_bytes"] == 2 * 32 * 8 * 128 * 1000 * 2
     # n * 1000 cells less the triangle at the start, 1000 * 999 / 2
     assert short["operations"]["scores"] == (10_000 * 1000 - 499_500) * 32 * 128 * 2 * 32
     assert long["operations"]["scores"] - short["operations"]["scores"] == 10_000 * 1000 * 32 * 128 * 2 * 32
@@ -57,14 +55,10 @@ def test_a_window_bounds_the_cache_and_makes_cost_linear() -> None:
 
 CONFIGS = {
     "gpt2": ({"n_layer": 12, "n_head": 12, "n_embd": 768}, (12, 12, 12, 64, None, None)),
-    "mistral": ({"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 64,
-                 "head_dim": 32, "sliding_window": 128}, (2, 4, 2, 32, None, 128)),
     "qwen without its window": ({"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64,
                                  "sliding_window": 128, "use_sliding_window": False}, (2, 4, 4, 16, None, None)),
     "deepseek": ({"num_hidden_layers": 3, "num_attention_heads": 8, "hidden_size": 64, "kv_lora_rank": 32,
                   "qk_rope_head_dim": 4, "qk_nope_head_dim": 12, "v_head_dim": 10}, (3, 8, 8, 16, 32, None)),
-    "nested": ({"vision_config": {"hidden_size": 5}, "text_config": {"num_hidden_layers": 2, "num_attention_heads": 4,
-                "hidden_size": 64}}, (2, 4, 4, 16, None, None)),
 }  # fmt: skip
 
 
@@ -73,26 +67,36 @@ def test_sizes_come_from_a_config(name: str, tmp_path: Path) -> None:
     config, expected = CONFIGS[name]
     (tmp_path / "config.json").write_text(json.dumps(config))
     found = cost("-n", "512", "-m", str(tmp_path))
-    sizes = tuple(found[what] for what in ("layers", "heads", "kv_heads", "head_size", "latent_size", "window"))
-    assert sizes == expected
+    assert tuple(found[x] for x in ("layers", "heads", "kv_heads", "head_size", "latent_size", "window")) == expected
 
 
-def test_some_layers_may_see_a_window_only(tmp_path: Path) -> None:
-    config = {"num_hidden_layers": 4, "num_attention_heads": 4, "hidden_size": 64, "sliding_window": 16}
-    kinds = ["sliding_attention", "full_attention", "sliding_attention", "sliding_attention"]
-    config |= {"dtype": "float16", "layer_types": kinds}
-    (tmp_path / "config.json").write_text(json.dumps(config))
+OLD_GEMMA = {"num_hidden_layers": 8, "num_attention_heads": 4, "num_key_value_heads": 1, "hidden_size": 64,
+             "head_dim": 16, "sliding_window": 32, "torch_dtype": "float16"}  # fmt: skip
+WINDOWS = {  # by the type of model: its config, and how many of 8 layers see the window alone
+    "gemma3_text": (OLD_GEMMA | {"sliding_window_pattern": 4}, 6),
+    "gemma3": ({"text_config": OLD_GEMMA | {"model_type": "gemma3_text"}, "torch_dtype": "float16"}, 7),
+    "gemma2": (OLD_GEMMA, 4),
+    "mistral": (OLD_GEMMA, 8),
+    "a type of its own": ({"vision_config": {"hidden_size": 5}, "text_config": OLD_GEMMA}, 8),
+    "another": (OLD_GEMMA | {"layer_types": [*["sliding_attention"] * 5, *["full_attention"] * 3]}, 5),
+}
+
+
+@pytest.mark.parametrize("model_type", WINDOWS)
+def test_some_layers_may_see_a_window_only(model_type: str, tmp_path: Path) -> None:
+    config, windowed = WINDOWS[model_type]
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type, **config}))
     found = cost("-n", "100", "-m", str(tmp_path))
-    asked = next(variant for variant in found["variants"] if variant["requested"])
-    assert found["windowed_layers"] == 3
-    assert asked["cache_bytes"] == (3 * 16 + 100) * 4 * 2 * 16 * 2
+    assert found["asked"]["cache_bytes"] == (windowed * 32 + (8 - windowed) * 100) * 2 * 16 * 2
+    said = f"{windowed} of 8 layers see a window of 32 tokens, {8 - windowed} the whole text"
+    assert said in attn("cost", "-n", "100", "-m", tmp_path).text
 
 
 def test_attn_holds_no_more_than_it_says() -> None:
     found = cost("-n", "3000", "--heads", "4", "--kv-heads", "2", "--dim", "8")
     heads, rows, *_ = tile_of(4, 2, 3000)
     x = np.zeros((4, 3000, 8), dtype=np.float32)
-    largest: list[Band] = list(bands(x, x[:2], x[:2], Rule(1.0), Plan(range(300), heads, rows)))
+    largest = bands(x, x[:2], x[:2], Rule(1.0), Plan(range(300), heads, rows))
     assert max(band.weights.nbytes for band in largest) == found["band_bytes"]
 
 

@@ -47,7 +47,9 @@ def why_failed(
     model: PreTrainedModel, error: Exception, name: str, missing: Sequence[str], *, unfit: bool
 ) -> AttnError | None:
     """The error for a forward pass that ended in `error`; None for one of attn's own code, or of a visitor's."""
-    modules = _modules_run(error)
+    frames = (x for x, _ in walk_tb(error.__traceback__) if not x.f_code.co_qualname.startswith(_PASSING_ON))
+    names = (str(frame.f_globals.get("__name__", "")) for frame in frames)
+    modules = [*dropwhile(lambda module: not module.startswith(_LIBRARIES), names)]
     if not modules or any(module.startswith("attn_cli.") for module in modules):
         return None
     line, title = reason(error), f"{name} ({kind_of(model)})"
@@ -60,9 +62,3 @@ def why_failed(
     if getattr(model, "hf_quantizer", None) or all(module.startswith(_LIBRARIES) for module in modules):
         return LoadError(f"{title} can't be run: {line}", "is its config.json right? --debug shows the whole story")
     return None
-
-
-def _modules_run(error: Exception) -> list[str]:
-    frames = (x for x, _ in walk_tb(error.__traceback__) if not x.f_code.co_qualname.startswith(_PASSING_ON))
-    modules = [str(frame.f_globals.get("__name__", "")) for frame in frames]
-    return list(dropwhile(lambda module: not module.startswith(_LIBRARIES), modules))

@@ -148,7 +148,12 @@ def answer_of(report: Report) -> Answer:
         tables["reads"] = Table.of(
             [{name: word[name] for name in ("query", "query_token")} | key for word, key in each]
         )
-    return Answer(shape, tuple(_findings(report)), tables | {"layers": Table.of(_layers(report))})
+    tables["layers"] = Table.of(
+        {name: getattr(summary.place, name) for name in ("layer", "name", "stream", "call", "way")}
+        | {"heads": [*summary.place.heads], "kv_heads": [*summary.place.groups], **summary.rule}
+        for summary in report.summaries
+    )
+    return Answer(shape, tuple(_findings(report)), tables)
 
 
 def _rows(report: Report, name: str) -> Iterable[dict[str, Any]]:
@@ -170,13 +175,6 @@ def lead(summaries: Sequence[Summary], summary: Summary) -> dict[str, Any]:
     stream = {"stream": summary.place.stream} if len({stream for _, stream, _ in places}) > 1 else {}
     again = len(set(places)) < len(places)
     return stream | ({"module": summary.place.name, "call": summary.place.call} if again else {})
-
-
-def _layers(report: Report) -> Iterator[dict[str, Any]]:
-    for summary in report.summaries:
-        place = summary.place
-        row = {"layer": place.layer, "name": place.name, "stream": place.stream, "call": place.call, "way": place.way}
-        yield row | {"heads": [*place.heads], "kv_heads": [*place.groups], **summary.rule}
 
 
 def _findings(report: Report) -> Iterator[str]:

@@ -81,6 +81,10 @@ def _findings(
     whole = next(variant["cache_bytes"] for variant in variants if variant["variant"] == "multi-head")
     if 0 < asked["cache_bytes"] < whole and sizes["window"] is None:
         yield f"{whole / asked['cache_bytes']:.2g} times smaller than with a key head for every query head"
+    if windowed := sizes["windowed_layers"]:
+        layers = counted(sizes["layers"], "layer")
+        others = f"{sizes['layers'] - windowed} the whole text"
+        yield f"{windowed} of {layers} see a window of {sizes['window']:,} tokens, {others}"
     stored, held = binary_bytes(sizes["matrix_bytes"]), binary_bytes(sizes["band_bytes"])
     yield f"all attention weights in float32 take {stored}, attn holds {held} at a time"
 

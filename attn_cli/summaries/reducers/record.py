@@ -153,7 +153,11 @@ def recording_of(
     q, k, v  by layer `[h, n, d]`, `[g, m, d]` and `[g, m, e]`: h query heads, g key heads, which divide h, values e
              wide; the queries are the last n of m. One array, a list of layers, or a mapping from layer numbers
     """
-    given = {name: _by_layer(x) for name, x in (("q", q), ("k", k), ("v", v)) if x is not None}
+    given: dict[str, Mapping[int, Array]] = {
+        name: x if isinstance(x, Mapping) else dict(enumerate([x] if len(getattr(x, "shape", ())) == 3 else x))
+        for name, x in (("q", q), ("k", k), ("v", v))
+        if x is not None
+    }
     queries, keys, values = (given.get(name, {}) for name in "qkv")
     if not queries or set(queries) != set(keys) or not set(values) <= set(keys):
         said = ", ".join(f"{name} of {excerpt(str(sorted(of)), 40)}" for name, of in given.items())
@@ -171,10 +175,6 @@ def recording_of(
     return Recording(about, Prompt("", layers[0].keys), tuple(layers))
 
 
-def _by_layer(x: Layers) -> Mapping[int, Array]:
-    return x if isinstance(x, Mapping) else dict(enumerate([x] if len(getattr(x, "shape", ())) == 3 else x))
-
-
 def _token(at: int, label: Label) -> Token:
     if isinstance(label, Token):
         return replace(label, index=at)
@@ -189,9 +189,8 @@ def _given_call(
     for name, x in arrays.items():
         if x.ndim != 3 or str(x.dtype).rpartition(".")[2] not in _FLOATS or 0 in x.shape:
             expected = "[heads, queries, width]" if name == "q" else "[key heads, keys, width]"
-            raise InputError(
-                f"layer {number}: {name} is {list(x.shape)} of {x.dtype}", f"{expected} of floats was expected"
-            )
+            line = f"layer {number}: {name} is {list(x.shape)} of {x.dtype}"
+            raise InputError(line, f"{expected} of floats was expected")
     q, k = arrays["q"], arrays["k"]
     v = arrays.get("v", k[..., :1])
     (h, n, d), (g, m, width) = q.shape, k.shape
@@ -200,9 +199,8 @@ def _given_call(
         expected = "q [h, n, d], k [g, m, d], v [g, m, e]: g divides h, the queries are the last n of m"
         raise InputError(f"layer {number}: {shapes} are not of one attention", expected)
     if labels is not None and len(labels) != m:
-        raise InputError(
-            f"{counted(len(labels), 'token')} for {counted(m, 'key')} of layer {number}", "give one for each key"
-        )
+        line = f"{counted(len(labels), 'token')} for {counted(m, 'key')} of layer {number}"
+        raise InputError(line, "give one for each key")
     keys = labels or tuple(_token(at, at) for at in range(m))
     place = Place(number, f"layer {number}", tuple(range(h)), tuple(head // (h // g) for head in range(h)))
     return AttentionCall(q, k, v, rule or Rule(d**-0.5, mask=causal(m - n)), place, keys[m - n :], keys)

@@ -1,7 +1,9 @@
 """What modules state of themselves: configurations, empty for those of other libraries, and numbers of heads."""
 
+from typing import Any
+
 from torch import nn
-from transformers import PreTrainedConfig
+from transformers import CONFIG_MAPPING, PreTrainedConfig
 
 
 def configuration_of(module: nn.Module) -> PreTrainedConfig:
@@ -26,6 +28,17 @@ def text_configuration(config: PreTrainedConfig, *, decoder: bool = False) -> Pr
         return config.get_text_config(decoder=decoder or None)
     except ValueError:  # several stacks of text, and transformers wants to know which
         return config.get_text_config(decoder=decoder, encoder=not decoder)
+
+
+def completed(config: dict[str, Any]) -> dict[str, Any]:
+    """A config.json's stack that reads text, with all that transformers derives; {} for a type that it doesn't know."""
+    model_type = config.get("model_type")
+    if model_type not in CONFIG_MAPPING:
+        return {}
+    try:
+        return text_configuration(CONFIG_MAPPING[model_type].from_dict(config)).to_dict()
+    except Exception:  # transformers raises errors of any type for sizes that don't belong together
+        return {}
 
 
 def number_of(config: PreTrainedConfig | None, name: str) -> int | None:

@@ -106,7 +106,9 @@ def lazy_mask(*, dtype: torch.dtype = torch.float32, **arguments: Any) -> Any:
 def _kernel_mask(function: Callable[..., Any], batch: int, shift: tuple[int, int]) -> Mask:
     """A mask function of transformers as a mask of the kernel: a known one by its parameters, others cell by cell."""
     name = getattr(function, "__qualname__", "")
-    closure = _closure_of(function)
+    cells = getattr(function, "__closure__", None) or ()
+    names = function.__code__.co_freevars if hasattr(function, "__code__") else ()
+    closure = {name: cell.cell_contents for name, cell in zip(names, cells, strict=True)}
     offset = shift[0] - shift[1]
     if function is causal_mask_function:
         return causal(offset)
@@ -125,9 +127,3 @@ def _kernel_mask(function: Callable[..., Any], batch: int, shift: tuple[int, int
         return function(at, torch.zeros_like(at), i + shift[0], j + shift[1])
 
     return mask_function(allowed, "mask function")
-
-
-def _closure_of(function: Callable[..., Any]) -> dict[str, Any]:
-    cells = getattr(function, "__closure__", None) or ()
-    names = function.__code__.co_freevars if hasattr(function, "__code__") else ()
-    return {name: cell.cell_contents for name, cell in zip(names, cells, strict=True)}

@@ -157,7 +157,7 @@ class BaselineRun:
         """End the run without interventions; drop its keys and values where later runs can't go on from them."""
         tables = [x for call in self.past.values() for x in (call.rule.mask, call.rule.bias) if x is not None]
         tables = [x for x in tables if not isinstance(x, LazyMask)]
-        if any(sum(_are_equal(x, y) for y in tables) == 1 for x in tables):
+        if any(sum(x is y or (x.shape == y.shape and torch.equal(x, y)) for y in tables) == 1 for x in tables):
             self.no_cache_reason = self.no_cache_reason or "layers make masks or biases of their own"
         if self.first and not self.no_cache_reason and not self.is_causal_before(self.first):
             self.no_cache_reason = "rows see what comes after them"
@@ -186,7 +186,3 @@ class BaselineRun:
             places = torch.arange(m, device=call.keys.device)
             self._allowed[key] = call.rule_of(slice(first, m)).mask.allowed(places[: m - first, None], places[None])
         return self._allowed[key]
-
-
-def _are_equal(x: torch.Tensor, y: torch.Tensor) -> bool:
-    return x is y or (x.shape == y.shape and torch.equal(x, y))

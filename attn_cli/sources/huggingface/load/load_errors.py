@@ -38,7 +38,9 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
     if isinstance(error, hub_errors.RepositoryNotFoundError):
         hint = f"private ones need hf auth login · {suggest_cached(origin.path)}"
         return LoadError(f"the hub has no model {name}", hint)
-    missing = _missing_entry(error)
+    missing: BaseException | None = error
+    while missing and not isinstance(missing, hub_errors.LocalEntryNotFoundError | hub_errors.OfflineModeIsEnabled):
+        missing = missing.__cause__
     if missing is not None or (constants.HF_HUB_OFFLINE and not origin.local and "does not appear to have" in line):
         return _not_in_cache(missing or error, origin, line)
     if "timed out" in line.lower() and not origin.local:
@@ -56,12 +58,6 @@ def load_error(error: Exception, origin: Origin) -> LoadError | LimitError:
     if broken:
         return LoadError(f"{name}: {broken}", "is the download complete?")
     return LoadError(f"{name} can't be loaded: {line}", "--debug shows the whole story")
-
-
-def _missing_entry(error: BaseException | None) -> BaseException | None:
-    while error and not isinstance(error, hub_errors.LocalEntryNotFoundError | hub_errors.OfflineModeIsEnabled):
-        error = error.__cause__
-    return error
 
 
 def _not_in_cache(error: BaseException, origin: Origin, line: str) -> LoadError:

@@ -22,18 +22,15 @@ def decoder_tokens(loaded: LoadedModel, text: str | None) -> tuple[tuple[Token, 
     read = Prompt("", ()) if text is None else tokenize(tokenizer, text, target=True)
     tokens = read.tokens
     if tokens and (tokens[-1].id == tokenizer.eos_token_id or (tokens[-1].special and tokens[-1].start is None)):
-        start = int(tokens[-1].id or 0) if _last_label_first(loaded) else start
+        shift = getattr(sys.modules[type(loaded.model).__module__], "shift_tokens_right", None)
+        if shift is not None and "decoder_start_token_id" not in signature(shift).parameters:  # as of mBART
+            start = int(tokens[-1].id or 0)
         tokens = tokens[:-1]
     if tokens and tokens[0].id == start:
         tokens = tokens[1:]
     # its offsets are in the decoder's text, not in the prompt's
     after = (replace(token, index=index, start=None, end=None) for index, token in enumerate(tokens, 1))
     return (Token(0, str(tokenizer.convert_ids_to_tokens(start)), start, special=True), *after), read.warnings
-
-
-def _last_label_first(loaded: LoadedModel) -> bool:
-    shift = getattr(sys.modules[type(loaded.model).__module__], "shift_tokens_right", None)
-    return shift is not None and "decoder_start_token_id" not in signature(shift).parameters  # as of mBART
 
 
 def _start(loaded: LoadedModel) -> int:
