@@ -54,9 +54,8 @@ def knock(
     def report(source: Source, view: View, text: str, number: int) -> Report:
         assert isinstance(source, Predicting)
         if token is not None and not source.has_lm_head:
-            raise InputError(
-                "--token is for models that choose next tokens", "leave it out: others have all rows ablated"
-            )
+            hint = "leave it out: others have all rows ablated"
+            raise InputError("--token is for models that choose next tokens", hint)
         prompt = source.read([text], options.pair)[0]
         tokens = prompt.others.get("decoder", prompt.tokens)
         rows, notes = (None, ()) if token is None else picked_tokens(token, tokens, prompt.text)

@@ -32,9 +32,8 @@ def plane(
     contents = whole_texts(texts)
     source = options.source()
     prompts = [source.read([text])[0] for text in contents]
-    journeys: list[list[BlockVectors]] = []
+    journeys: list[list[BlockVectors]] = [[] for _ in prompts]
     with StatusLine("running the model", quiet=options.quiet):
-        for prompt in prompts:
-            journeys.append([])
-            source.follow(prompt, range(len(prompt.tokens)), options.selection, lambda call: None, journeys[-1].append)
+        for prompt, journey in zip(prompts, journeys, strict=True):
+            source.follow(prompt, range(len(prompt.tokens)), options.selection, lambda call: None, journey.append)
     return Report("plane", source.about, tuple(prompts), answer=points_in_plane(prompts, journeys, unit=unit))

@@ -107,9 +107,8 @@ def scan(
       attn scan lines.txt -m ./my-model -o lines-scan --ray auto
     """
     if is_table(looking.model):
-        raise InputError(
-            f"{excerpt(looking.model)} is a table of words, and scans are of models", "name a model with -m"
-        )
+        line = f"{excerpt(looking.model)} is a table of words, and scans are of models"
+        raise InputError(line, "name a model with -m")
     seed = seed or 0
     if seed >= 2**63:
         raise InputError(f"--seed {excerpt(str(seed), 40)} is too large", "a number below 2**63")

@@ -63,19 +63,18 @@ def test_what_is_wrong_with_a_chat(model: Path, tmp_path: Path) -> None:
     refused(attn("top", "hi", "--chat"), 2, "--chat is for models")
     refused(attn("top", "hi", "-m", model, "--chat", "--pair", "no"), 2, "--pair")
     refused(attn("top", "hi", "-m", model, "--chat", "-F", tmp_path / "none.json"), 2, "No such file")
+    half = "has half of a surrogate pair at character"
     for content, words in (
         ("{", "m.json can't be read"),
         ("[]", "no list of messages"),
         ('[{"role": 1}]', "message 0 has no role"),
-        (
-            r'[{"role": "user", "content": "hi \ud800!"}]',
-            "content of message 0 has half of a surrogate pair at character 3",
-        ),
-        (r'[{"role": "\udc00", "content": "hi"}]', "role of message 0 has half of a surrogate pair at character 0"),
+        (r'[{"role": "user", "content": "hi \ud800!"}]', f"content of message 0 {half} 3"),
+        (r'[{"role": "\udc00", "content": "hi"}]', f"role of message 0 {half} 0"),
     ):
         (tmp_path / "m.json").write_text(content)
         refused(attn("top", "hi", "-m", model, "--chat", "-F", tmp_path / "m.json"), 2, words)
     (tmp_path / "m.json").write_text('[{"role": "tool", "content": "x"}]')
+    assert "m.json looks like a chat: --chat" in attn("top", "-m", model, "-F", tmp_path / "m.json").errors
     refused(attn("top", "hi", "-m", model, "--chat", "-F", tmp_path / "m.json"), 2, "no tools here")
 
 
@@ -162,10 +161,8 @@ def test_a_template_that_walks_over_parts_gets_the_text_as_a_part(model: Path, t
     (folder / "chat_template.jinja").write_text(of_parts)
     said = [{"role": "user", "content": [{"type": "text", "text": "hi there"}]}]
     assert text("hi there", "-m", folder, "--chat") == rendered(folder, said) == "<s> user hi there </s> <s> assistant"
-    fails_on_parts = (
-        "{% for m in messages %}<s> {{ m.role + ' ' + (m.content if m.role == 'user' else '') }}{% endfor %}"
-    )
-    (folder / "chat_template.jinja").write_text(fails_on_parts)
+    fails = "{% for m in messages %}<s> {{ m.role + ' ' + (m.content if m.role == 'user' else '') }}{% endfor %}"
+    (folder / "chat_template.jinja").write_text(fails)
     (tmp_path / "m.json").write_text('[{"role": "system", "content": "be brief"}]')
     run = attn("top", "hi", "-m", folder, "--chat", "-F", tmp_path / "m.json", "--json").json
     assert run["input"]["text"] == "<s> system <s> user hi"

@@ -94,6 +94,15 @@ class TextOptions:
             raise InputError("a chat and --pair or arrays at once", "a chat is one text")
         return self._arguments | ({"messages": []} if self.messages is None else _chat_of(self.messages))
 
+    @property
+    def notes(self) -> list[str]:
+        """A note on a file that is read as a text and holds the messages of a chat."""
+        with suppress(InputError):
+            if not (self.chat or self.lines) and self.file and self.file.lower().endswith(_MESSAGES):
+                _chat_of(self.file)
+                return [f"{excerpt(self.file)} looks like a chat: --chat {excerpt(self.file)} reads it"]
+        return []
+
     def messages_with(self, text: str) -> "list[MessageText] | None":
         """All messages of a chat, the last `text` as the user's; None if it is no chat."""
         before = self.chat_before

@@ -244,9 +244,8 @@ class TextRun:
     def _report(self, text: ReadText) -> Report:
         plan, summaries = self.plan, tuple(text.summaries)
         if plan.token is not None and not summaries:
-            raise InputError(
-                f"no query {plan.token!r} in the chosen layers", "choose other layers with --layer, or pick by number"
-            )
+            hint = "choose other layers with --layer, or pick by number"
+            raise InputError(f"no query {plan.token!r} in the chosen layers", hint)
         warnings = text.notes + plan.hiding.notes(text.hidden, text.hidden_count)
         report = Report(self.command, self.source.about, (text.display,), summaries, warnings, story=text.story)
         index, merged = text.number if self.options.lines else None, text.display is not text.prompt
@@ -267,6 +266,7 @@ def left_out_note(budget: MemoryBudget) -> str:
 def texts_and_reading(options: TextOptions, model: str) -> tuple[Iterator[str | InputError], Reading]:
     """The texts to answer, and what the model reads beside them (images, audio, token ids, chat messages), checked."""
     reading = options.reading()
+    print_notes(options.notes, quiet=isinstance(options, TextCommandOptions) and options.quiet)
     instead = is_recording(model) and (options.text, options.file) == (None, None)
     texts: Iterator[str | InputError] = Texts(
         "" if options.without_text or instead else options.text, options.file, lines=options.lines

@@ -82,9 +82,8 @@ def refuse_path(text: str, option: str | None) -> None:
     if is_file and ("." in text or "/" in text):
         own = f"{option} {quoted(text)}" if option else f'"$(cat {quoted(text)})"'
         reads = _READ_BY.get(path.suffix.lower())
-        raise InputError(
-            f"{excerpt(text)} is a file, not a text", f"what reads it: {f'{reads} {quoted(text)}' if reads else own}"
-        )
+        hint = f"what reads it: {f'{reads} {quoted(text)}' if reads else own}"
+        raise InputError(f"{excerpt(text)} is a file, not a text", hint)
     if is_folder and (holds or "/" in text):
         scan = f"attn scan show {quoted(text)}" if "scan.json" in holds else f"-m {quoted(text)}"
         raise InputError(f"{excerpt(text)} is a folder, not a text", f"what reads it: {scan}")
@@ -158,9 +157,8 @@ def _stdin(*, explicit: bool) -> BinaryIO:
         raise InputError("standard input is closed", "give the text as an argument or with --file")
     if sys.stdin.isatty():
         if not explicit:
-            raise InputError(
-                "no text", 'it goes in quotes or with --file FILE, and - reads what you type    such as "river bank"'
-            )
+            hint = 'it goes in quotes or with --file FILE, and - reads what you type    such as "river bank"'
+            raise InputError("no text", hint)
         print_line("reading the terminal: end with Ctrl-D")
     return sys.stdin.buffer
 
