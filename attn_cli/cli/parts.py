@@ -121,9 +121,8 @@ def _answered(
         try:
             written = source.written(prompt, _ANSWER_TOKENS)
             if written.generated is not None and not written.generated.tokens:
-                raise InputError(
-                    "the model writes nothing after this text", "give --answer, or --chat if it is a message"
-                )
+                hint = "give --answer, or --chat if it is a message"
+                raise InputError("the model writes nothing after this text", hint)
             return written, ()
         except LoadError as error:
             return prompt, (f"the answer is the likeliest next token: {error.message}",)

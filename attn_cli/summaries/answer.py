@@ -87,19 +87,17 @@ class Shape:
 
     def schema(self) -> dict[str, Schema]:
         """The JSON Schema of `findings`, `tables` and `matrices`."""
-        tables = {name: each(row_schema(self.tables[name], self.own)) for name in [*self.tables][self.rows_alone :]}
+        columns, closed = {**COLUMNS, **self.own}, {"additionalProperties": False}
+        tables = {
+            table: each(object_schema({name: columns[name.rstrip("?")] for name in self.tables[table]}) | closed)
+            for table in [*self.tables][self.rows_alone :]
+        }
         by_name = {"type": "object", "properties": tables, "additionalProperties": False}
         matrices = {name: NESTED | {"description": meaning} for name, meaning in self.matrices.items()}
         return ({"matrices": {"type": "object", "properties": matrices}} if matrices else {}) | {
             "findings": each(TEXT) | {"description": "what the numbers say, in sentences"},
             "tables": by_name | {"description": "lists of rows, by the table's name"},
         }
-
-
-def row_schema(names: Sequence[str], own: Mapping[str, Column]) -> Schema:
-    """The JSON Schema of a row of these columns; one whose name ends with ? may be left out."""
-    known = {**COLUMNS, **own}
-    return object_schema({name: known[name.rstrip("?")] for name in names}) | {"additionalProperties": False}
 
 
 @dataclass(frozen=True)

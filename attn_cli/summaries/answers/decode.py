@@ -89,9 +89,8 @@ class WalkDecoding:
         if not isinstance(call, AttentionCall):
             raise InputError("this attention has no q, k and v", "only attn compute can decode")
         if call.n > call.m:
-            raise InputError(
-                f"{call.n} queries but {call.m} keys: every decoded token has a key", "k has at least as many rows as q"
-            )
+            line = f"{call.n} queries but {call.m} keys: every decoded token has a key"
+            raise InputError(line, "k has at least as many rows as q")
         if call.h * call.n * call.m > _MOST_CELLS:
             raise LimitError(
                 f"decoding {call.n:,} tokens keeps the weights of every step", "fewer rows, or fewer heads with --head"

@@ -55,9 +55,8 @@ def _vectors_of(call: Call, by: By) -> tuple[Array, Array | None]:
         what = "value norms alone" if by == "output" else "no value norms here"
         raise InputError(f"a recording keeps {what}: --by {by} takes more", "give the model in its place: -m MODEL")
     if not isinstance(call, AttentionCall):
-        raise LoadError(
-            f"layer {call.place.layer} ({call.place.name}) shows its weights alone, not its values", "--by weight works"
-        )
+        line = f"layer {call.place.layer} ({call.place.name}) shows its weights alone, not its values"
+        raise LoadError(line, "--by weight works")
     v, made_of = at_least_float32(call.v), call.ingredients
     up = None if made_of.value_up is None else at_least_float32(made_of.value_up)
     if by == "value":

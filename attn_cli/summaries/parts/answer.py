@@ -39,7 +39,7 @@ SHAPE = Shape(
     },
 )
 _NEEDED_BITS = 1.0  # an answer needs what halves its probability when it is hidden
-_SHOWN = 12  # parts on a screen
+_SHOWN, _NAMED = 12, 3  # parts on a screen; sinks in sentences
 _LONGEST = 48  # characters of an answer in a sentence
 _UNITS = ((1e12, " trillion"), (1e9, " billion"), (1e6, " million"))
 _POWER = 100  # bits from which on a factor is written as a power
@@ -255,7 +255,7 @@ def _findings(prompt: Prompt, tables: Mapping[str, Table]) -> Iterator[str]:
         yield f"{part_name(first)} moves the mean vector most: 1 - cosine {first['hidden_cosine_distance']:.4f}"
     elif first is not None:
         yield f"{part_name(first)} gets {first['non_sink_share']:.0%} of the attention that no sink takes, the most"
-    for sink in tables["sinks"][:1]:
+    for sink in tables["sinks"][:_NAMED]:
         token = prompt.tokens[sink["key"]]
         bits = next((row["hidden_bits"] or 0.0 for row in rows if row["is_sink"] and row["key"] == token.index), 0.0)
         does = f": hiding it breaks the model (2^{-bits:.1f})" if bits <= -_NEEDED_BITS else ""

@@ -50,5 +50,7 @@ def _legend(answer: Answer, effect: str) -> Iterator[str]:
     if effect:
         change = "change of the answer's log2 p" if effect == "hidden_bits" else "distance of the mean vector"
         where = "all later rows" if answer["run"][0]["everywhere"] else these
-        yield f"{'bits' if effect == 'hidden_bits' else '1 - cos'}: {change} with the part hidden from {where}"
+        shown = sum(row["tokens"] for row in answer["parts"] if row["is_sink"]) < len(answer["sinks"])
+        kept = ", its sinks stay visible" * (shown and effect == "hidden_bits" and answer["run"][0]["stream"] == "self")
+        yield f"{'bits' if effect == 'hidden_bits' else '1 - cos'}: {change} with the part hidden from {where}{kept}"
     yield f"share: of the attention of {these}, sinks counted"

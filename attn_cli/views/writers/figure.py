@@ -46,9 +46,8 @@ class FigureView(View):
         super().__init__(sink, format, settings)
         if settings.figure_width is None:
             reason = f"{format} holds a figure, and this command draws none"
-            raise InputError(
-                reason, "inspect, matrix, top, heads, knock, plane and compare do; .html and .txt hold the screen"
-            )
+            hint = "inspect, matrix, top, heads, knock, plane and compare do; .html and .txt hold the screen"
+            raise InputError(reason, hint)
         require()
         self.largest = (int(_CELLS * settings.figure_width),) * 2
         self.reports: list[Report] = []
