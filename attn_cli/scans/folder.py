@@ -73,7 +73,8 @@ class ScanFolder:
         for name in dict.fromkeys((*now, *self.scan)):
             before, after = self.scan.get(name), now.get(name)
             if name not in _NAMES_ALONE and before != after:
-                values = "" if name in ("files", "weights") else f": {_shown(before)} there, {_shown(after)} now"
+                there, here = (excerpt(str(value), 60) for value in (before, after))
+                values = "" if name in ("files", "weights") else f": {there} there, {here} now"
                 line = f"{excerpt(self.name)} holds a scan with other {name}{values}"
                 raise InputError(line, "give another folder, or remove this one")
 
@@ -116,8 +117,7 @@ class ScanFolder:
         """True if the shard's part is done; InputError where its file is of other documents."""
         if kind_of_path(self.file("part", shard.number), InputError) is PathKind.NOTHING:
             return False
-        about, _ = self.open(shard.number)
-        if about.get("content") != shard.content:
+        if self.open(shard.number)[0].get("content") != shard.content:
             line = f"{excerpt(self.name)}/{self.file('part', shard.number).name} is of other documents"
             raise InputError(line, "give the documents that the scan was begun with")
         return True
@@ -175,7 +175,3 @@ class ScanFolder:
             raise InputError(f"{excerpt(self.name)} is a file", "results need a folder: give another name") from None
         except OSError as error:
             raise OutputError(f"can't write to {excerpt(self.name)}: {reason(error)}", "is it writable?") from None
-
-
-def _shown(value: Any) -> str:
-    return excerpt(str(value), 60)

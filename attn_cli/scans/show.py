@@ -79,7 +79,10 @@ _DIFFERENCES = Shape(
         **_CORPUS,
     },
     screen={"differences": ("head", "statistic", *_TESTED[:-1]), "kinds": ("head", "kind", "other_kind")},
-    legend=("low, high: 95 % interval · effect: difference over documents' standard deviation",),
+    legend=(
+        "low, high: 95 % interval · effect: Cohen's d, over documents' standard deviation",
+        "first the largest difference, over heads' standard deviation of the statistic",
+    ),
 )
 SHAPES = {"scan_heads": _HEADS, "scan_head": _HEAD, "scan_differences": _DIFFERENCES}
 LEVEL = 0.05  # the probability that any of the numbers that are said to differ does so by chance
@@ -87,7 +90,6 @@ _ROUNDING, _UNLIKE = 1e-5, 1.25  # of a number: deviations below are none; of a 
 _SHOWN, _ROWS_SHOWN = 20, 14
 _STRONGEST, _DECILES = 5, np.arange(9, 0, -1) / 10
 _WHOLE, _AROUND = 300, 60  # characters of a text that is shown whole; around query and key
-_STATISTICS = tuple(statistic.name for statistic in STATISTICS)
 _KINDS = tuple(kind.name for kind in KINDS)
 
 
@@ -172,15 +174,16 @@ def differences_of(
         both = f"the scans in {excerpt(one.name)} and {excerpt(other.name)}"
         raise InputError(f"{both} have no head in common", "scans of models of one architecture can be compared")
     contents = [[(at, of.get("content"), of["documents"]) for at, of in scan.parts.items()] for scan in (one, other)]
-    same, rows = contents[0] == contents[1], list[Row]()
-    for name in _STATISTICS if statistic is None else (statistic,):
+    same, rows, spread = contents[0] == contents[1], list[Row](), dict[str, float]()
+    for name in [each.name for each in STATISTICS] if statistic is None else [statistic]:
         values = (scan.values(name)[:, [pair[side] for pair in pairs]] for side, scan in enumerate((one, other)))
         tested, varies = _tested(*values, paired=same)
+        spread[name] = float(np.nanstd(tested["document_mean"][varies])) if varies.any() else 0.0
         for row in np.flatnonzero(varies).tolist():
             rows.append(one.places[pairs[row][0]] | {"statistic": name} | _plain(tested, row, _TESTED))
     for number, adjusted in zip(rows, holm([row["p_value"] for row in rows]).tolist(), strict=True):
         number |= {"adjusted_p_value": adjusted, "differs": adjusted < LEVEL}
-    rows.sort(key=lambda row: (not row["differs"], -abs(row["effect"] or 0.0)))
+    rows.sort(key=lambda row: (not row["differs"], -abs(row["difference"]) / (spread[row["statistic"]] or 1.0)))
     heads = _head_rows(one)
     order = sorted(pairs, key=lambda pair: _clearest(heads[pair[0]]))
     changed = [(at, to) for at, to in order if one.kind[at] != other.kind[to]]
@@ -237,21 +240,20 @@ class Scan(ScanResults):
         """The heads in the order of `ranking`, else by kind; of one `kind` alone if that is given; the first `top`."""
         if kind is not None and kind not in KIND_NAMES.values():
             raise InputError(f"--kind {excerpt(kind, 40)!r} is unknown", f"one of {', '.join(_KINDS)}")
-        heads = _head_rows(self)
-        if ranking is None:
-            heads.sort(key=_clearest)
-        else:
-            numbers = estimates(self.values(ranking.column), quantiles=True)
-            heads = [head | _plain(numbers, at, _SORTED) for at, head in enumerate(heads)]
-            heads = ranking.of(heads, lambda row: nan if row["document_mean"] is None else row["document_mean"])
-        rows = [head for head in heads if kind in (None, head["kind"])][:top]
-        tables, words = _corpus(self)
-        counts, unsure, every = Counter(self.kind), 0, counted(len(heads), "head")
+        heads, (tables, words), counts, unsure = _head_rows(self), _corpus(self), Counter(self.kind), 0
         named = [f"{number} {name}" for name, number in counts.most_common() if name in _KINDS]
+        every = counted(len(heads), "head")
         if ranking is not None:
             (statistic,) = (each for each in STATISTICS if each.name == ranking.column)
-            finding = statistic.missing(numbers["document_mean"]) or f"{len(rows)} of {every} {ranking.words}"
+            numbers = estimates(self.values(ranking.column), quantiles=True)
+            rows = [head | _plain(numbers, at, _SORTED) for at, head in enumerate(heads)]
+            rows = [row for row in rows if kind in (None, row["kind"])]
+            rows = ranking.of(rows, lambda row: nan if row["document_mean"] is None else row["document_mean"])
+            missing = statistic.missing(numbers["document_mean"])
+            rows = [] if missing else rows[:top]
+            finding = missing or f"{len(rows)} of {every} {ranking.words}"
         else:
+            rows = [head for head in sorted(heads, key=_clearest) if kind in (None, head["kind"])][:top]
             unsure = sum((row["certainty"] or 1.0) < 0.95 for row in rows)
             finding = f"{sum(counts[name] for name in _KINDS)} of {every} are of a kind: {listed(named, 3)}"
             if kind is not None:
@@ -275,9 +277,12 @@ class Scan(ScanResults):
         at = names.index(name)
         place, kind, (tables, words) = self.places[at], self.kind[at], _corpus(self)
         head = place | {"kind": kind} | _of_kind(self, kind, at)
-        found = {each: estimates(self.values(each)[:, at : at + 1], quantiles=True) for each in _STATISTICS}
-        known = [(each, _plain(of, 0, ("documents", *_ESTIMATE))) for each, of in found.items()]
-        statistics = [place | {"statistic": each} | row for each, row in known if row["documents"]]
+        statistics = []
+        for each in STATISTICS:
+            values = self.values(each.name)
+            row = _plain(estimates(values[:, at : at + 1], quantiles=True), 0, ("documents", *_ESTIMATE))
+            if row["documents"] and not each.says_nothing(values.mean(axis=0)):
+                statistics.append(place | {"statistic": each.name} | row)
         kinds = [{"kind": each, **_of_kind(self, each, at), "named": each == kind} for each in _KINDS]
         kinds = [row for row in kinds if row["documents"]]
         kinds.sort(key=lambda row: -(row["share"] or 0) / (row["baseline"] or 1))
@@ -285,7 +290,7 @@ class Scan(ScanResults):
         certainty = "" if head["certainty"] is None else f", {head['certainty']:.0%} certain"
         finding = f"head {name} is {'of no kind' if kind == 'none' else kind}"
         if head["share"] is not None:
-            finding = f"head {name} is a {kind} head{certainty}: share {head['share']:.2f}"
+            finding = f"head {name} is a{'n' * (kind == 'induction')} {kind} head{certainty}: share {head['share']:.1%}"
         onwards = Next("scan", ("show", self.name), ("--kind", kind), takes_model=False)
         whole = [each["text"] for each in examples if each["whole"] and visible(each["text"]) == each["text"]]
         if whole:

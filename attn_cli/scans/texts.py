@@ -74,8 +74,7 @@ def texts_of(
             pieces += [document] if options.chunk is None else pieces_of(document, source.encode, options.chunk)
     limit = source.positions
     for piece, tokens in zip(pieces, source.encode([piece.text for piece in pieces]) if pieces else (), strict=True):
-        count = len(tokens.ids)
-        reason = ""
+        count, reason = len(tokens.ids), ""
         if count - int(tokens.special.sum()) < 1:
             reason, detail = "no token", "the tokenizer makes no tokens of it"
         elif count < 2:

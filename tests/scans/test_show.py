@@ -92,6 +92,9 @@ def test_heads_come_in_the_order_asked_for(scans: Scans) -> None:
     every = estimates(scans["one"].results.values(NAMES[5]))["document_mean"].tolist()
     assert values == sorted(every, reverse=True)[:9]
     assert all(float(row["low"]) <= value for row, value in zip(rows, values, strict=True))
+    assert f"9 of {len(every)} heads by induction" in show(scans, "--sort", "induction", "-k", "9")
+    assert strict_json(show(scans, "--sort", "sink", "--json"))["tables"]["heads"] == []
+    assert "sink_weight" not in {row["statistic"] for row in scans["one"].results.head("0.0")["statistics"]}
 
 
 def show(scans: Scans, *options: str, name: str = "one") -> str:
