@@ -39,7 +39,7 @@ SHAPE = Shape(
     ),
     several_texts=True,
 )
-_LEAST_PULL = 0.05  # of a word that is a finding
+_LEAST_PULL, _LEAST_CHANGE = 0.05, 0.005  # of a word, and of a head, that is a finding
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +155,15 @@ def _findings(
     """Sentences: how alike the word's vectors are, what pulled them apart, and which heads differ most."""
     layers = tables["layers"]
     words = " and ".join(dict.fromkeys(quoted(journey.word) for journey in journeys))
-    finding = f"{words}: {layers[0]['cosine_before']:.2f} alike going in, {layers[-1]['cosine_after']:.2f} coming out"
+    first, last = layers[0]["cosine_before"], layers[-1]["cosine_after"]
+    finding = f"{words}: {first:.2f} alike going in, {last:.2f} coming out"
     parting = min(layers, key=lambda row: row["cosine_after"] - row["cosine_before"])
-    if len(layers) > 1 and parting["cosine_after"] < parting["cosine_before"]:
+    if len(layers) > 1 and last < first:
         finding += f", parting most in layer {parting['layer']}"
+    read = [journey.prompt.tokens[: max(journey.rows) + 1] for journey in journeys]
+    sees_more = any(of_text[:, 0, len(tokens) :].any() for tokens, of_text in zip(read, shares, strict=True))
+    if not sees_more and read[0] == read[1]:
+        finding = f"{words} is identical in both: the texts differ only after it"
     yield finding
     best, seen = [], []
     for text, (journey, of_text) in enumerate(zip(journeys, shares, strict=True), 1):
@@ -174,7 +179,8 @@ def _findings(
         verb = "attends most to" if tables["keys"][0]["pull"] is None else "is pulled most by"
         over = f", mean over {len(layers)} layers" if len(layers) > 1 else ""
         yield f"of the other words, it {verb} {', '.join(best)}{over}"
-    if heads := [f"{head['layer']}.{head['head']} ({head['change']:.2f})" for head in tables["heads"][:3]]:
+    moved = [head for head in tables["heads"][:3] if head["change"] >= _LEAST_CHANGE]
+    if heads := [f"{head['layer']}.{head['head']} ({head['change']:.2f})" for head in moved]:
         yield f"heads whose row for it moves most: {', '.join(heads)}"
     if seen:
         yield f"later tokens are masked: it sees {' and '.join(seen)}"
