@@ -35,10 +35,10 @@ def answer_line(knock: Answer) -> str:
     run, answer = knock["run"][0], knock["answer"]
     if not answer:
         return "compared: the mean vector"
+    p = run["probability"]
     if len(answer) == 1:
-        return f"next {quoted(answer[0]['token'])} {run['probability']:.0%}"
-    each = run["probability"] ** (1 / len(answer))
-    return f"answer of {counted(len(answer), 'token')} · probability {run['probability']:.2g}, {each:.2g} a token"
+        return f"next {quoted(answer[0]['token'])} {f'{p:.0%}' if p >= 0.01 else f'{p:.2g}'}"
+    return f"answer of {counted(len(answer), 'token')} · probability {p:.2g}, {p ** (1 / len(answer)):.2g} a token"
 
 
 def knock_legend(knock: Answer, effect: str) -> Iterator[str]:
