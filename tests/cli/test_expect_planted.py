@@ -139,10 +139,9 @@ def with_epsilon(scores: np.ndarray, epsilon: Any, *, shifted: bool = True) -> n
     return powers / (powers.sum(-1, keepdims=True) + epsilon)
 
 
-def alibi(a: Arrays, sign: int = -1) -> np.ndarray:
+def alibi(a: Arrays, sign: int = -1, of: int = 4) -> np.ndarray:
     i, j = np.ogrid[: a["q"].shape[1], : a["k"].shape[1]]
-    h = len(a["q"])
-    return sign * 2.0 ** (-8 * np.arange(1, h + 1) / h)[:, None, None] * abs(i - j)
+    return sign * 2.0 ** (-8 * np.arange(1, len(a["q"]) + 1) / of)[:, None, None] * abs(i - j)
 
 
 def recut(a: Arrays, cut: Callable[[np.ndarray], np.ndarray]) -> Arrays:
@@ -237,6 +236,8 @@ SCORES: dict[str, Planted] = {
                           "the bias was added before the scale"),
     "bias transposed": (BIAS, lambda a: attention(a, bias=a["bias"].mT), "the bias is transposed"),
     "ALiBi's sign": (ALIBI, lambda a: attention(a, seen=tril(a), bias=alibi(a, 1)), "the bias has the wrong sign"),
+    "ALiBi of 8 heads": (ALIBI, lambda a: attention(a, seen=tril(a), bias=alibi(a, of=8)), "ALiBi are those of 8"),
+    "softmax twice": (CAUSAL, lambda a: attention(a, seen=tril(a), of=lambda s: soft(soft(s))), "was applied twice, t"),
     "softcap missing": (CAP, lambda a: attention(a, seen=tril(a)), "the softcap is missing"),
     "softcap unasked": (CAUSAL, lambda a: attention(a, seen=tril(a), cap=30.0), "a softcap of 30 was applied without"),
     "softcap before the scale": (

@@ -59,6 +59,10 @@ class Rotation(NamedTuple):
         positions = xp.astype(indices(offset, offset + x.shape[-2], x) * times, xp.float64)
         return rotary(x, positions, self.base, interleaved=self.interleaved)
 
+    def pair(self, q: Array, k: Array, times: int = 1) -> tuple[Array, Array]:
+        """Queries and keys rotated, each to its own positions; rotated back with `times` -1."""
+        return self.turn(q, self.offset, times), self.turn(k, times=times)
+
 
 def _angles(positions: Array, width: int, base: float) -> Array:
     xp = namespace(positions)

@@ -68,10 +68,9 @@ class PooledBlocks:
         if pool.lowest:
             cells = to_numpy(cells)
             cells = np.where(np.isneginf(cells), cells, -cells)
-        row = rows.start
         kept = self.kept[slice(None) if pool.mean_heads else band.heads]
-        blocks = folded(to_numpy(folded(cells, -2, row, pool.rows)), -1, first, pool.keys)
-        top, left = row // pool.rows, first // pool.keys
+        blocks = folded(to_numpy(folded(cells, -2, rows.start, pool.rows)), -1, first, pool.keys)
+        top, left = rows.start // pool.rows, first // pool.keys
         target = kept[:, top : top + blocks.shape[1], left : left + blocks.shape[2]]
         np.maximum(target, blocks, out=target)
 

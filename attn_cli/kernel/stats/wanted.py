@@ -187,7 +187,5 @@ class RowStats(RowNumbers):
 
 
 def _place(array: np.ndarray, among: Sequence[np.ndarray]) -> int:
-    for at, other in enumerate(among):
-        if array is other:
-            return at
-    return next(at for at, other in enumerate(among) if np.array_equal(array, other))
+    itself = [at for at, other in enumerate(among) if array is other]
+    return itself[0] if itself else next(at for at, other in enumerate(among) if np.array_equal(array, other))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import permutations, product
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -80,11 +80,7 @@ def rotary_mistakes(problem: Problem) -> Iterator[Mistake]:
     q, k, rotation = problem.q, problem.k, problem.rotation
     if q.shape[-1] % 2 == 0:
         for words, pair in _unasked(q, k) if rotation is None else _wrong(q, k, rotation):
-            yield words, partial(_rotated, problem, pair)
-
-
-def _rotated(problem: Problem, pair: _Pair) -> Made:
-    return made(*pair(), problem.v, problem.rule)
+            yield words, partial(made, *pair(), problem.v, problem.rule)
 
 
 def _unasked(q: np.ndarray, k: np.ndarray) -> Iterator[tuple[str, _Pair]]:
@@ -92,22 +88,18 @@ def _unasked(q: np.ndarray, k: np.ndarray) -> Iterator[tuple[str, _Pair]]:
     for interleaved, offset in product((False, True)[: 1 + (q.shape[-1] > 2)], sorted({0, past})):
         turn = Rotation(BASE, interleaved, offset)
         words = f"rotary positions were applied without being requested ({_layout(turn)}, base {BASE:,.0f})"
-        yield words, partial(_turned, turn, q, k, offset)
-
-
-def _turned(turn: Rotation, q: np.ndarray, k: np.ndarray, q_from: int, times: int = 1) -> tuple[Any, Any]:
-    return turn.turn(q, q_from, times), turn.turn(k, times=times)
+        yield words, partial(turn.pair, q, k)
 
 
 def _wrong(q: np.ndarray, k: np.ndarray, right: Rotation) -> Iterator[tuple[str, _Pair]]:
     offset, last = right.offset, k.shape[-2] - q.shape[-2]
-    plain_q, plain_k = _turned(right, q, k, offset, -1)
+    plain_q, plain_k = right.pair(q, k, -1)
     yield "q and k were not rotated: rotary positions are missing", lambda: (plain_q, plain_k)
     yield "k was not rotated", lambda: (q, plain_k)
     yield "q was not rotated", lambda: (plain_q, k)
-    yield "q and k were rotated twice", partial(_turned, right, q, k, offset)
+    yield "q and k were rotated twice", partial(right.pair, q, k)
     words = "q and k were rotated the other way: the sine has the wrong sign"
-    yield words, partial(_turned, right, plain_q, plain_k, offset, -1)
+    yield words, partial(right.pair, plain_q, plain_k, -1)
     place = 0 if offset else last
     if place != offset:
         yield f"the first query was put at position {place}, not {offset}", lambda: (right.turn(plain_q, place), k)
@@ -123,7 +115,7 @@ def _wrong(q: np.ndarray, k: np.ndarray, right: Rotation) -> Iterator[tuple[str,
         if base != right.base:
             parts.append(f"the base of rotary positions is {base:,.0f}, {right.base:,.0f} was asked for")
         if parts:
-            yield "; and ".join(parts), partial(_turned, other_way, plain_q, plain_k, offset)
+            yield "; and ".join(parts), partial(other_way.pair, plain_q, plain_k)
 
 
 def _layout(rotation: Rotation) -> str:

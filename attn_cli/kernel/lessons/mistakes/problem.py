@@ -49,11 +49,10 @@ class Problem:
 
     def before_rotary(self, change: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """q and k after a change that is made before rotary positions turn them."""
-        turn = self.rotation
-        if turn is None:
+        if self.rotation is None:
             return change(self.q), change(self.k)
-        q, k = change(turn.turn(self.q, turn.offset, times=-1)), change(turn.turn(self.k, times=-1))
-        return turn.turn(q, turn.offset), turn.turn(k)
+        q, k = self.rotation.pair(self.q, self.k, -1)
+        return self.rotation.pair(change(q), change(k))
 
     @cached_property
     def right(self) -> Attention:
@@ -71,12 +70,7 @@ class Problem:
 
     def by_weights(self, words: str, weights: Callable[[], np.ndarray]) -> Mistake:
         """A wrong implementation whose output mixes the right values by other weights `[h, n, m]`."""
-
-        def make() -> Made:
-            wrong = weights()
-            return Made(wrong, wrong @ self.values)
-
-        return words, make
+        return words, lambda: Made(wrong := weights(), wrong @ self.values)
 
 
 def made(q: np.ndarray, k: np.ndarray, v: np.ndarray, rule: Rule) -> Made:

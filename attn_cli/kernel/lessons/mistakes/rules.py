@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from attn_cli.kernel.definition.bias import alibi_slopes
 from attn_cli.kernel.definition.dense import attend, scores
 from attn_cli.kernel.definition.mask import Mask, all_of, causal, dense, given_mask, padding, window
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.kernel.definition.softmax import softmax, unnormalised
 from attn_cli.kernel.lessons.mistakes.problem import Mistake, Problem
+from attn_cli.text import counted
 
 _LATE = 8  # rows by which the first number that is clearly wrong may come after the first wrong one
 _USUAL_CAPS = (50.0, 30.0, 20.0)  # of scores, in models and in kernels' tests
@@ -37,10 +39,9 @@ def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
                 yield problem.by_weights(words, partial(_even_where_masked, problem, other))
     for words, other_mask in (*_windows_of_other_sizes(problem), *_masks_in_tiles(problem)):
         yield problem.by_rule(words, replace(rule, mask=other_mask))
-    if rule.softcap is None:
-        for usual in _USUAL_CAPS:
-            words = f"a softcap of {usual:g} was applied without being requested"
-            yield problem.by_rule(words, replace(rule, softcap=usual))
+    for usual in _USUAL_CAPS if rule.softcap is None else ():
+        words = f"a softcap of {usual:g} was applied without being requested"
+        yield problem.by_rule(words, replace(rule, softcap=usual))
     if rule.bias is not None:
         yield problem.by_rule("the bias is missing", replace(rule, bias=None))
     if isinstance(rule.bias, np.ndarray):
@@ -51,10 +52,21 @@ def rule_mistakes(problem: Problem) -> Iterator[Mistake]:
         ):
             if bias.shape == rule.bias.shape:
                 yield problem.by_rule(words, replace(rule, bias=bias))
+        yield from (problem.by_rule(words, replace(rule, bias=bias)) for words, bias in _slopes_of_others(rule.bias))
     if rule.sink is not None:
         yield problem.by_rule("the sink is missing from the softmax", replace(rule, sink=None))
     if rule.softmax:
         yield problem.by_rule("the softmax is missing", replace(rule, softmax=False, sink=None))
+
+
+def _slopes_of_others(bias: np.ndarray) -> Iterator[_Change]:
+    h, slopes = len(bias), np.abs(np.where(bias, bias, np.inf)).min(axis=(-1, -2), keepdims=True)  # of ALiBi
+    distances = bias / slopes
+    if np.isfinite(slopes).all() and np.allclose(distances, distances[:1]) and (bias <= 0).all():
+        for heads in dict.fromkeys((h, 2 * h, 4 * h, 8 * h, 16 * h)):
+            other = np.array(alibi_slopes(heads)[:h])[:, None, None]
+            if not np.allclose(other, slopes):
+                yield f"the slopes of ALiBi are those of {counted(heads, 'head')}", other * distances
 
 
 def _even_where_masked(problem: Problem, rule: Rule) -> np.ndarray:
@@ -75,8 +87,12 @@ def softmax_mistakes(problem: Problem) -> Iterator[Mistake]:
         ("log2(e) is in the scale, as exp2 needs it, and e^score was taken", 1 / np.log(2)),
     ):
         yield problem.by_weights(words, partial(softmax, right * by, None if rule.sink is None else rule.sink * by))
+    masked = np.isneginf(right)
+    for under, cells in (("", False), (", under the mask", masked))[: 1 + bool(masked.any())]:
+        words = f"the softmax was applied twice, to the weights too{under}"
+        yield problem.by_weights(words, partial(softmax, np.where(cells, -np.inf, problem.right.weights)))
     if not rule.mask.is_open:
-        opened, masked = scores(problem.q, problem.k, replace(rule, mask=Mask())), np.isneginf(right)
+        opened = scores(problem.q, problem.k, replace(rule, mask=Mask()))
         words = "the mask was applied after the softmax: rows no longer add to 1"
         yield problem.by_weights(words, lambda: np.where(masked, 0, softmax(opened, rule.sink)))
         words = "blocked scores were set to 0 instead of -inf"
@@ -134,16 +150,13 @@ def usual_masks(problem: Problem) -> Iterator[_Change]:
                 yield f"the {name} is aligned the other way: {side}", all_of(*moved)
     for part in parts:
         rest = [other for other in parts if other is not part]
-        for words, other in _others(part, n == m):
-            yield words, all_of(other, *rest)
+        yield from ((words, all_of(other, *rest)) for words, other in _others(part, n == m))
         if part.kind == "causal" and rest:
             yield f"only the causal mask was applied, not {all_of(*rest)}", part
             yield "the causal mask is missing", all_of(*rest)
     if not any(part.kind in ("causal", "prefix") for part in parts):
-        yield "a causal mask was applied without being requested", all_of(causal(), mask)
-        if n != m:
-            words = "a causal mask (bottom-right) was applied without being requested"
-            yield words, all_of(causal(m - n), mask)
+        for offset, side in {m - n: " (bottom-right)", 0: ""}.items():
+            yield f"a causal mask{side} was applied without being requested", all_of(causal(offset), mask)
 
 
 _ALIGNED = {"causal": "causal mask", "window": "window"}

@@ -18,13 +18,12 @@ def tile_mistakes(problem: Problem) -> Iterator[Mistake]:
     tiles, j = tiles_of(m), np.arange(m)
     for tile in tiles:
         yield from _not_rescaled(problem, tile)
+        words = f"the first {tile} keys, a tile, were left out"
+        yield problem.by_weights(words, partial(_of_keys, problem, j >= tile))
     for left in sorted({1, *(m % tile or tile for tile in tiles), *({n} if n < m else {})}):
         if left < m:
             words = "the last key was left out" if left == 1 else f"the last {left} keys were left out"
             yield problem.by_weights(words, partial(_of_keys, problem, j < m - left))
-    for tile in tiles:
-        words = f"the first {tile} keys, a tile, were left out"
-        yield problem.by_weights(words, partial(_of_keys, problem, j >= tile))
     if rule.mask.is_open:
         for pads in sorted({tile - m % tile for tile in tiles if m % tile}):
             words = "the zero key" if pads == 1 else f"the {pads} zero keys"
