@@ -483,17 +483,17 @@ def test_w_o_left_out_is_named() -> None:
 
 
 def test_mixed_batch_entries_are_named() -> None:
-    random = np.random.default_rng(0)
-    q, k, v = random.normal(size=(3, 3, 2, 7, 4))
+    q, k, v = np.random.default_rng(0).normal(size=(3, 3, 2, 7, 4))
     seen = np.arange(7) < np.array([4, 7, 6])[:, None, None, None]
 
     def attention(k: np.ndarray, v: np.ndarray, seen: np.ndarray) -> np.ndarray:
         return soft(np.where(seen, q @ k.mT / 2, -np.inf)) @ v
 
-    def causes(output: np.ndarray) -> list[str | None]:
-        cause({"q": q, "k": k, "v": v}, {"output": output}, "--mask", "lengths:4,7,6")
-        files = ("--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--mask", "lengths:4,7,6", "--expect", "output.npy")
+    def causes(output: np.ndarray, lengths: str = "lengths:4,7,6") -> list[str | None]:
+        cause({"q": q, "k": k, "v": v}, {"output": output}, "--mask", lengths)
+        files = ("--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--mask", lengths, "--expect", "output.npy")
         return [check["cause"] for check in attn("compute", *files, "-q", "--json").json["tables"]["verdicts"]]
 
     assert causes(attention(k[:1], v[:1], seen)) == [None, *["k and v are those of batch entry 0"] * 2]
     assert causes(attention(k, v, seen[:1])) == [None, *["the mask is that of batch entry 0"] * 2]
+    assert "missing (padding), or is that of" in str(causes(attention(k, v, seen | True), "lengths:7,4,6"))

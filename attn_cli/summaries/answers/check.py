@@ -58,10 +58,9 @@ class OutputChecks:
         if not isinstance(call, AttentionCall):
             raise InputError("this attention has no q, k and v", "only attn compute can check")
         self.first = self.first or call
-        entry, own = call.place.text, list(call.place.heads)
+        entry = call.place.text
         of_entry = {name: x[entry] for name, x in self.arrays.items()}
-        of_heads = {name: x if self.joined and name == "output" else x[own] for name, x in of_entry.items()}
-        numbers = CheckedNumbers(call, self.first, of_heads, self.precisions, self.joined, self.own_tolerance)
+        numbers = CheckedNumbers(call, self.first, of_entry, self.precisions, self.joined, self.own_tolerance)
         for name, values in numbers.user.items():
             heads = [None] if self.joined and name == "output" else call.place.heads
             by_head = (values, numbers.right[name], numbers.sizes[name], numbers.bad[name])

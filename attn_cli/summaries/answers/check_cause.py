@@ -89,7 +89,10 @@ class CauseSearch:
         call, first, numbers = self.call, self.numbers.first, self.numbers
         if call is not first:
             yield "k and v are those of batch entry 0", self._attended(call.q, first.k, first.v, call.rule)
-            yield "the mask is that of batch entry 0", self._attended(call.q, call.k, call.v, first.rule)
+            parts = [part for part in first.rule.mask.parts or (first.rule.mask,) if not part.numbers]
+            open_parts = [str(x) for x in parts if np.asarray(x.keys if x.cells is None else x.cells, dtype=bool).all()]
+            words = f"the mask is missing ({', '.join(open_parts)}), or is" if open_parts else "the mask is"
+            yield f"{words} that of batch entry 0", self._attended(call.q, call.k, call.v, first.rule)
         if "output" not in numbers.user:
             return
         output, right, w_o = numbers.user["output"], numbers.right["output"], call.ingredients.projection
@@ -111,16 +114,13 @@ class CauseSearch:
         """q, k and v with rows before heads, `[batch, n, heads, d]`, under masks that know no sizes."""
         call, rule = self.call, self.call.rule
         n, h, m, g = call.h, call.n, len(call.k), call.k.shape[-2]
-        plain = rule.bias is None and rule.sink is None and call.ingredients.x is None
-        if self.numbers.joined or not plain or str(rule.mask) not in ("no mask", "causal") or h % g or 1 in (n, h):
+        plain = rule.bias is None and rule.sink is None and call.ingredients.x is None and not self.numbers.joined
+        if not plain or str(rule.mask) not in ("no mask", "causal") or h % g or 1 in (n, h) or h * n * m > _MOST_CELLS:
             return
-        if h * n * m <= _MOST_CELLS:
-            words = (
-                f"q, k and v come as [batch, n, heads, d] and were read as {n} heads of {h} queries: "
-                f"read as {h} heads of {n}, the output is right, so save heads before rows, x.swapaxes(-3, -2)"
-            )
-            q, k, v = (x.swapaxes(0, 1) for x in (call.q, call.k, call.v))
-            yield words, {"output": attend(q, k, v, rule).output.swapaxes(0, 1)}  # [n, h, e], as attn read the output
+        words = f"q, k and v come as [batch, n, heads, d] and were read as {n} heads of {h} queries"
+        q, k, v = (x.swapaxes(0, 1) for x in (call.q, call.k, call.v))
+        output = attend(q, k, v, rule).output.swapaxes(0, 1)  # [n, h, e], as attn read the output
+        yield f"{words}: save heads before rows, x.swapaxes(-3, -2)", {"output": output}
 
     def _transposed(self) -> Tried:
         """Square projections, some of them transposed."""
@@ -142,10 +142,7 @@ class CauseSearch:
     def _projected(self, name: str, w: np.ndarray) -> np.ndarray:
         call, made_of = self.call, self.call.ingredients
         x = made_of.x if name == "q" or made_of.context is None else made_of.context
-        own = getattr(call, name)
-        heads = np.asarray(split_heads(np.asarray(x) @ w, w.shape[1] // own.shape[-1]))
-        if len(heads) != len(own):
-            heads = heads[list(call.place.heads if name == "q" else call.place.groups)]
+        heads = np.asarray(split_heads(np.asarray(x) @ w, w.shape[1] // getattr(call, name).shape[-1]))
         if made_of.rotation is None or name == "v":
             return heads
         return np.asarray(made_of.rotation.turn(heads, made_of.rotation.offset if name == "q" else 0))

@@ -142,7 +142,8 @@ def usual_masks(problem: Problem) -> Iterator[_Change]:
     parts = mask.parts or (mask,)
     if not mask.is_open:
         yield f"the mask is missing ({mask})", Mask()
-    for offset, side in ((0, "first query with the first key"), (m - n, "last query with the last key")):
+    last = "last query with the last key, as --mask causal-bottom-right has it"
+    for offset, side in ((0, "first query with the first key"), (m - n, last)):
         for at in dict.fromkeys([*((part,) for part in parts), parts]):
             moved = [_aligned(part, offset) if part in at else part for part in parts]
             if [part.numbers for part in moved] != [part.numbers for part in parts]:
