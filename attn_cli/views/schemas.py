@@ -30,6 +30,7 @@ _SOURCE = {
     "revision": Column(or_none(TEXT), "commit of a model from the hub, null otherwise"),
     "dtype": Column(TEXT, "precision of the model"),
     "device": Column(TEXT, "the device it ran on"),
+    "positions?": Column(or_none(TEXT), "of matrices: what --positions adds, alibi with the slope of each head"),
 }
 _NESTED: Schema = {
     "description": "a matrix as nested lists",

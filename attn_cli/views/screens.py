@@ -100,6 +100,7 @@ def _about_matrices(report: Report, batch: tuple[int, ...]) -> Iterator[str]:
     yield counted(h, "head") if g == h else f"{h} query heads, {counted(g, 'key head')}"
     n = len(first.queries)
     yield f"{n:,} {'query' if n == 1 else 'queries'}, {counted(len(first.keys), 'key')}"
+    yield from filter(None, [report.source["positions"]])
 
 
 def _about_text(report: Report) -> Iterator[str]:

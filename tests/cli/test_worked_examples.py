@@ -213,6 +213,7 @@ def test_every_stage_follows_from_the_one_before() -> None:
     distance = np.abs(np.arange(6)[:, None] - np.arange(6))
     slopes = np.array([1 / 4, 1 / 16, 1 / 64, 1 / 256])[:, None, None]
     np.testing.assert_allclose(found["biased"], found["capped"] - slopes * distance, **close)
+    assert "alibi 1/4 1/16 1/64 1/256" in attn(*arguments, "-q").text
     assert np.isnan(found["masked"]).sum() == 4 * 15
     top = np.maximum(np.nanmax(found["masked"], axis=-1, keepdims=True), 0.5)
     np.testing.assert_allclose(found["shifted"], found["masked"] - top, **close)
@@ -223,6 +224,13 @@ def test_every_stage_follows_from_the_one_before() -> None:
     np.testing.assert_allclose(found["joined"], np.concatenate(list(found["output"]), axis=-1), **close)
     np.testing.assert_allclose(found["projected"], computed["output"], **close)
     np.testing.assert_allclose(found["weights"], computed["weights"], **close)
+
+
+def test_rotation_is_a_step_of_its_own() -> None:
+    found = stages(*(command := ("compute", "--q", "1 0; 1 0", "--positions", "rotary")), "--steps")
+    before_and_after = [[[1, 0], [1, 0]], [[1, 0], [np.cos(1), np.sin(1)]]]
+    np.testing.assert_allclose([*found["unrotated k"], *found["k"]], before_and_after, atol=1e-12)
+    assert "rotary" in attn(*command).text
 
 
 def test_inspect_and_compute_walk_alike() -> None:

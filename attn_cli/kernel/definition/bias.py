@@ -33,6 +33,10 @@ class Alibi:
         j = indices(first, last, self.slopes)[None, :]
         return self.slopes[:, None, None] * xp.astype(-xp.abs(i - j), self.slopes.dtype)  # [h, 1, 1] * [b, c]
 
+    def __str__(self) -> str:  # for headers
+        slopes = [f"1/{1 / x:.0f}" if 0 < x < 1 and (1 / x).is_integer() else f"{x:.3g}" for x in self.slopes.tolist()]
+        return " ".join(("alibi", *slopes))
+
 
 @dataclass(frozen=True, eq=False)
 class BiasSum:

@@ -17,9 +17,8 @@ def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
         return take_along_last_axis(weights, picked), picked
     rows = xp.reshape(weights, (-1, c))
     cells, keys = to_numpy(rows), _places(rows, count)
-    values = _entries(cells, keys)
     shape = (*weights.shape[:-1], count)
-    values, keys = values.reshape(shape), keys.reshape(shape)
+    values, keys = _entries(cells, keys).reshape(shape), keys.reshape(shape)
     return (xp.from_numpy(values), xp.from_numpy(keys)) if is_torch(weights) else (values, keys)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from attn_cli.attention_call import AttentionCall, Ingredients
 from attn_cli.call import Place, Visit
 from attn_cli.errors import InputError
+from attn_cli.kernel.definition.bias import Alibi
 from attn_cli.model.source import about_of
 from attn_cli.prompt import Prompt, Token, numbered_tokens
 from attn_cli.selection import Selection
@@ -59,8 +60,7 @@ class Matrices(Operands):
     def key_labels(self) -> tuple[Token, ...]:
         """A label for each of the m keys: the user's, its word in the text, or its number."""
         m = self.k.shape[-2]
-        words = self.prompt if self.context_words is None else self.context_words.prompt
-        labels = self.labels or words.tokens
+        labels = self.labels or (self.context_words or self).prompt.tokens
         return labels if len(labels) == m else numbered_tokens(m)
 
     def each(self, selection: Selection, visit: Visit) -> None:
@@ -101,8 +101,9 @@ def open_matrices(options: MatrixOptions) -> Matrices:
     h, n, m = *operands.q.shape[-3:-1], operands.k.shape[-2]
     dtype = np.result_type(operands.q.dtype, np.float32)
     rule, notes = rule_of(options, ScoreShape(operands.lead, h, n, m, operands.head_size, dtype))
-    words = operands.words
-    name_and_type = ("matrices", "matrices") if words is None else (words.table, "table")
+    bias = rule((0,) * len(operands.lead), tuple(range(h))).bias
+    positions = str(bias) if isinstance(bias, Alibi) else options.positions or ("alibi" if options.alibi else None)
+    name_and_type = ("matrices", "matrices") if operands.words is None else (operands.words.table, "table")
     fields = vars(operands) | {
         "made": replace(operands.made, stand_ins=_stand_ins(options)),
         "notes": (*operands.notes, *notes),
@@ -111,7 +112,7 @@ def open_matrices(options: MatrixOptions) -> Matrices:
         **fields,
         rule=rule,
         labels=() if options.labels is None else _labels(options.labels, m),
-        about=about_of(*name_and_type, str(operands.q.dtype), "cpu"),
+        about=about_of(*name_and_type, str(operands.q.dtype), "cpu") | {"positions": positions},
     )
     if matrices.made.projection is not None:
         width = h * matrices.e

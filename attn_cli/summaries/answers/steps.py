@@ -10,6 +10,7 @@ from attn_cli.arrays import to_numpy
 from attn_cli.attention_call import AttentionCall
 from attn_cli.call import Call
 from attn_cli.errors import InputError, LimitError
+from attn_cli.kernel.definition.bias import Alibi
 from attn_cli.kernel.definition.heads import expand_groups, join_heads
 from attn_cli.kernel.lessons.steps import steps
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
@@ -88,12 +89,11 @@ class WalkSteps:
             raise InputError(
                 f"layer {call.place.layer} shows its weights but not its q, k and v", "--steps needs all three"
             )
-        count = call.n if self.picked_rows is None else len(self.picked_rows)
-        if call.h * count * call.m > _MOST_CELLS:
-            shape = f"{call.h} heads of {count:,} x {call.m:,}"
+        rows = tuple(range(call.n)) if self.picked_rows is None else tuple(self.picked_rows)
+        if call.h * len(rows) * call.m > _MOST_CELLS:
+            shape = f"{call.h} heads of {len(rows):,} x {call.m:,}"
             raise LimitError(f"the steps of {shape} are too many to keep", "pick a row: --token 0")
         self.call = call
-        rows = tuple(range(self.call.n)) if self.picked_rows is None else tuple(self.picked_rows)
         stages = (stage for stages in (self._inputs(rows), self._walk(rows)) for stage in stages)
         return Steps(rows, tuple(stage for stage in stages if stage.name not in call.ingredients.stand_ins))
 
@@ -123,6 +123,11 @@ class WalkSteps:
             absorbed = ingredients.value_up is not None
             origins = ("x W_Q U_Kᵀ", "latent", "latent") if absorbed else ("x W_Q", "latent U_K", "latent U_V")
             yield Stage("latent", f"{source} W_DKV", ("keys", "rank"), to_numpy(ingredients.latent.c))
+        if (turn := ingredients.rotation) is not None:
+            q, k = map(to_numpy, turn.pair(call.q, call.k, -1))
+            yield Stage("unrotated q", origins[0], ("heads", "queries", "d"), q[:, list(rows)])
+            yield Stage("unrotated k", origins[1], ("heads", "keys", "d"), k)
+            origins = (how := f"rotated by p · {turn.base:g}^(−2i/d)", how, origins[2])
         yield Stage("q", origins[0], ("heads", "queries", "d"), to_numpy(call.q[:, list(rows)]))
         yield Stage("k", origins[1], ("heads", "keys", "d"), to_numpy(call.k))
         yield Stage("v", origins[2], ("heads", "keys", "e"), to_numpy(call.v))
@@ -138,6 +143,7 @@ class WalkSteps:
         for same in zip(*pieces, strict=True):
             before, values = values, np.concatenate([to_numpy(step.values) for step in same], axis=1)
             name, formula = same[0].name, same[0].formula
+            formula = "+ alibi" if name == "biased" and isinstance(call.rule.bias, Alibi) else formula
             if len(rows) == 1 and name == "scores":
                 products = to_numpy(call.q[:, list(rows)]) * to_numpy(expand_groups(call.k, call.h))
                 yield Stage("score parts", "q_i k_i", ("heads", "keys", "d"), products)
@@ -154,10 +160,8 @@ class WalkSteps:
         if ingredients.value_up is not None:
             output = output @ to_numpy(ingredients.value_up)
             yield Stage("raised", "output U_V", ("heads", "queries", "e"), output)
-        if ingredients.projection is None and (ingredients.x is None or len(output) == 1):
-            return
         joined = join_heads(output)
-        if len(output) > 1:
+        if len(output) > 1 and not (ingredients.projection is None and ingredients.x is None):
             yield Stage("joined", "heads concatenated", ("queries", "h e"), joined)
         if ingredients.projection is not None:
             yield Stage("projected", "joined W_O", ("queries", "width"), joined @ to_numpy(ingredients.projection))

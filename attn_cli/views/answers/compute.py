@@ -35,9 +35,7 @@ def _entry(summary: Summary, report: Report, screen: Screen) -> Iterator[Rendera
     for matrix in matrices:
         titles = _OF_PRODUCTS if matrix in products else _titles(summary)
         drawn = matrix_maps(matrix, summary, report, screen, titles)
-        maps += [
-            each for each in drawn if each.kind != "scores" or (titles["scores"] and np.isfinite(each.values).any())
-        ]
+        maps += [x for x in drawn if x.kind != "scores" or (titles["scores"] and np.isfinite(x.values).any())]
     yield from arranged([each for each in maps if each.kind != "scores"], screen)
     if (outputs := summary.part(Outputs)) is not None:
         yield from draw_outputs(outputs, summary, report, screen)

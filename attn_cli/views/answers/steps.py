@@ -128,7 +128,7 @@ class _Walk:
     def _words(self, at: int, keys: np.ndarray) -> Iterator[Text]:
         """The vectors of the words: x, this row's q, and k and v; those that are the same once."""
         groups: list[tuple[str, np.ndarray]] = []
-        for name in ("word", "position", "x", "context", "latent", "q", "k", "v"):
+        for name in ("word", "position", "x", "context", "latent", "unrotated q", "unrotated k", "q", "k", "v"):
             stage, values = self.steps.stage(name), self._stage(name, at)
             if stage is None or values is None:
                 continue
@@ -146,11 +146,10 @@ class _Walk:
         if not groups:
             return
         rows = [self.labels[key] for key in keys]
-        alone = [(title, values) for title, values in groups if len(values) != len(keys)]
         yield Text("")
         if head := self._head(at):
             yield Text(head, BOLD)
-        for title, values in alone:
+        for title, values in (group for group in groups if len(group[1]) != len(keys)):
             yield from self._table(title, [("", values)], [self.name])
         yield from self._table("vectors", [group for group in groups if len(group[1]) == len(keys)], rows)
         if len(keys) < len(self.labels):

@@ -32,12 +32,10 @@ def head_mistakes(problem: Problem) -> Iterator[Mistake]:
     def joined(of: Made) -> Made:
         return Made(of.weights, np.asarray(split_heads(of.output.reshape(n, h * e), h)))
 
-    def cut() -> Made:
-        return made(*problem.before_rotary(_recut), _recut(v), rule)
-
-    yield "heads were cut by a reshape alone: [n, h * d] to [h, n, d] without moving the axis", cut
+    cut = made(*problem.before_rotary(_recut), _recut(v), rule)
+    yield "heads were cut by a reshape alone: [n, h * d] to [h, n, d] without moving the axis", lambda: cut
     words = "heads were cut and joined by a reshape alone: a transpose is missing on both sides"
-    yield words, lambda: joined(cut())
+    yield words, lambda: joined(cut)
     words = "heads were joined by a reshape alone: [h, n, e] to [n, h * e] without moving the axis"
     yield words, lambda: joined(made(q, k, v, rule))
 

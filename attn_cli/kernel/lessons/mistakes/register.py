@@ -30,8 +30,7 @@ def why_nan(problem: Problem, rows: np.ndarray) -> str:
         of_rows = cells if len(rows) == len(cells) else cells.any(axis=0, keepdims=True)
         return bool(of_rows.any() and (rows == of_rows).all())
 
-    q, k = problem.q, problem.k
-    all_scores = scores(q, k, problem.rule)
+    q, k, all_scores = problem.q, problem.k, problem.right.scores
     if exactly(np.asarray(np.isneginf(all_scores).all(axis=-1))):
         return "these rows are fully masked: the softmax of -inf alone is NaN, and they must be 0"
     for words, mask in usual_masks(problem):
@@ -40,7 +39,7 @@ def why_nan(problem: Problem, rows: np.ndarray) -> str:
     raw = np.abs(q @ np.swapaxes(expand_groups(k, len(q)), -1, -2)).max(axis=-1)
     if exactly(np.asarray(raw > _HALF)):
         return f"q · k overflows float16: it reaches {raw.max():.3g}, beyond 65,504: scale q first, or add in float32"
-    largest = np.where(np.isneginf(all_scores), -np.inf, all_scores).max(axis=-1)
+    largest = all_scores.max(axis=-1)
     for name, limit in _POWERS.items():
         if exactly(np.asarray(largest > limit)):
             return f"e^score overflows {name} beyond {limit:.4g}: subtract the row's maximum before the exponential"
