@@ -126,10 +126,9 @@ def scan(
         hint = f"{excerpt(output)}/rejects-*.parquet name the records" if rejected else "there was nothing to read"
         raise InputError(f"nothing of {given} could be scanned: {reasons or 'no text'}", hint)
     if not quiet:
-        poison = f", {counted(rejected, 'record')} could not be scanned ({reasons})" if rejected else ""
+        count = counted(rejected, "record")
+        poison = f", {count} could not be scanned ({reasons}), see rejects-*.parquet" if rejected else ""
         print(f"{counted(documents, 'document')}, {done['tokens']:,} tokens{poison}: {excerpt(output)}")
-        if rejected:
-            print("rejects-*.parquet there name what could not be scanned")
         if done["missing"]:
             print(f"{counted(done['missing'], 'part')} of {done['parts'] + done['missing']:,} left to other processes")
         if sys.stdout is not None and sys.stdout.isatty():  # None where it is closed: the folder is there

@@ -1,6 +1,6 @@
 """The keys that are sinks of a whole text, by how many heads treat them so."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,15 +39,13 @@ def text_sinks(summaries: Iterable[Summary]) -> list[dict[str, Any]]:
     return sinks
 
 
-def sink_words(sinks: Sequence[dict[str, Any]]) -> list[str]:
+def sink_words(sinks: Sequence[dict[str, Any]]) -> Iterator[str]:
     """`"When" 0 gets 53% of all attention and adds little`, for the first sink of each stream."""
     first = {sink["stream"]: sink for sink in reversed(sinks)}
-    words = []
     for stream, sink in reversed(first.items()):
         name = (f"{stream}: " if len(first) > 1 else "") + quoted(sink["key_token"])
         little = " and adds little" if sink["value_norm"] is not None and sink["value_norm"] <= SHORT_VALUE else ""
-        words.append(f"{name} {sink['key']} gets {sink['weight']:.0%} of all attention{little}")
-    return words
+        yield f"{name} {sink['key']} gets {sink['weight']:.0%} of all attention{little}"
 
 
 def sinks_by_heads(of_heads: np.ndarray, heads: int, rows: int, expected: Collection[int]) -> np.ndarray:

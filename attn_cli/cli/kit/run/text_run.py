@@ -57,8 +57,7 @@ class CommandPlan:
     by: By = "weight"
     ranking: Ranking | None = None
     scale: str = "linear"
-    # a sentence on the memory that a text's rows take, "" for none; may raise LimitError before the model runs
-    memory: Callable[[Prompt, PickedRows], str] = lambda prompt, rows: ""
+    memory: Callable[[Prompt, PickedRows], str] = lambda prompt, rows: ""  # says what rows take; may raise LimitError
     settle: Callable[[Summary], Summary] | None = None  # keeps less of a layer's results as soon as they are there
     finish: Callable[[Report], Report] | None = None
     recordable: bool = True
