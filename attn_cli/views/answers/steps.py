@@ -190,13 +190,14 @@ class _Walk:
             yield from self._table("", [(stage.formula, stage.values) for stage in stages], rows)
         elif any(stage.name == "wq" for stage in self.steps.stages):
             yield Text("\nW_Q, W_K and W_V are too large to print: -o FILE.npz saves them", DIM)
-        x, q = self._stage("x", at), self._stage("q", at)
+        name = "q" if self.steps.stage("unrotated q") is None else "unrotated q"
+        x, q = self._stage("x", at), self._stage(name, at)
         if not stages or stages[0].name != "wq" or x is None or q is None:
             return
         d, own = q.shape[-1], x[self.row] if len(x) > 1 else x[0]
         columns = stages[0].values[:, at * d : (at + 1) * d].T
-        if np.allclose(columns @ own, q[0], rtol=1e-4, atol=1e-6):  # no positions turn it
-            yield from self._sums("q = x W_Q", own, columns, q[0], [f"column {column}" for column in range(d)])
+        if np.allclose(columns @ own, q[0], rtol=1e-4, atol=1e-6):  # not of a latent
+            yield from self._sums(f"{name} = x W_Q", own, columns, q[0], [f"column {column}" for column in range(d)])
 
     def _is_small(self, stage: Stage) -> bool:
         first = self.steps.stage("wq")
