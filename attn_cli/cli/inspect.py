@@ -99,7 +99,6 @@ def _read_by_token(report: Report) -> Report:
 
 
 def _walk(selection: Selection, source: Source) -> ReducersFor:
-    """For --steps: a function that makes, for a layer's attention call, reducers that compute it step by step."""
     last = None
     if selection.layers is None:
         last = max((layer.layer for layer in source.planned_layers(selection)), default=0)
