@@ -22,7 +22,6 @@ from tests.views.test_schemas import hold
 COST = ("cost", "-n", "3000", "--heads", "4", "--kv-heads", "2", "--dim", "8")
 MODEL = ("knock", "the cat sat on a photo", "-k", "99", "-m")
 
-
 RIVER = "he sat on the river bank"
 SPELLED = ("compute", "--x", "1 0 .5; 0 -2 1", "--steps", "-t", "1", "--projections", "1")
 ASKED: dict[str, tuple[object, ...]] = {
