@@ -25,7 +25,7 @@ from attn_cli.summaries.reducers.kinds.targets import CONTENT, DELIMITER, FIRST,
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.reducers.record import record
 from attn_cli.summaries.standing_out import FOCUSED, StandOut, standing_out
-from attn_cli.summaries.text_sinks import is_hub, text_sinks
+from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.webpage.contents import start
 from tests.architectures.tiny import tiny_model
@@ -143,11 +143,6 @@ def test_residual_lengths_are_those_of_the_models_own_hidden_states(kind: str) -
     for layer, text, residual in found:
         lengths = states[layer][text, : len(texts[text])].norm(dim=-1).numpy()
         np.testing.assert_allclose(residual, lengths / np.median(lengths), rtol=1e-5)
-
-
-def test_a_key_with_neither_sign_of_a_sink_is_a_hub() -> None:
-    signs = {(0.2, 1.0): False, (1.0, 9.0): False, (0.9, 1.1): True, (0.9, None): False, (None, 1.0): False}
-    assert {sign: is_hub(*sign) for sign in signs} == signs
 
 
 def random_network(width: int, scale: float, seed: int) -> LlamaModel:
