@@ -24,10 +24,12 @@ from attn_cli.summaries.reducers.kinds.reducer import HeadKinds, HeadKindsReduce
 from attn_cli.summaries.reducers.kinds.targets import CONTENT, DELIMITER, FIRST, KINDS, MARKS, PLACE, UNIFORM
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.reducers.record import record
+from attn_cli.summaries.report import Report
 from attn_cli.summaries.standing_out import FOCUSED, StandOut, standing_out
 from attn_cli.summaries.text_sinks import text_sinks
+from attn_cli.summaries.told.overview import told_head, with_word_reads
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.webpage.contents import start
+from attn_cli.views.webpage.contents import Contents
 from tests.architectures.tiny import tiny_model
 from tests.summaries.reducers.kinds.oracle import numbers, targets
 
@@ -294,22 +296,20 @@ def mean_on_targets(weights: np.ndarray, kind: str, tokens: tuple[Token, ...], *
     return float(np.mean(rows))
 
 
-def test_overview_explorer_and_page_begin_at_the_same_head(minilm: LoadedModel, of_minilm: dict[str, Looked]) -> None:
-    out = of_minilm["a chat"].outs[0]
-    recording = record(ModelSource(minilm), TEXTS["a chat"])
-    view = opening(Scene(recording, Screen(80, "none", height=24)))
-    assert (view.at, view.head) == start(recording, standing_out(recorded_kinds(recording)))[:2] == (out.call, out.at)
-    assert (out.layer, out.head) == (out.call, out.at) != (0, 0)
+def test_overview_explorer_and_page_begin_at_the_cell_of_the_strongest_link(minilm: LoadedModel) -> None:
+    view = opening(Scene(recording := record(ModelSource(minilm), TEXTS["a chat"]), Screen(80, "none", height=24)))
+    assert [view.at, view.head, view.query, view.key] == [*Contents(recording).document["start"]]
+    head = told_head(with_word_reads(Report("inspect", {}, (recording.prompt,), recorded_kinds(recording)))) or {}
+    assert (head["layer"], head["head"], head["query"], head["key"]) == (view.at, view.head, view.query, view.key)
+    given = recording.layers[view.at].weights(view.head, np.array([view.query]), slice(view.key, view.key + 1))
+    np.testing.assert_allclose(head["weight"], given, atol=1e-5)
 
 
-def test_a_recording_names_sinks_hubs_and_heads_as_the_model_does(
-    smollm: LoadedModel, of_smollm: dict[str, Looked]
-) -> None:
+def test_a_recording_names_sinks_and_heads_as_the_model_does(smollm: LoadedModel, of_smollm: dict[str, Looked]) -> None:
     recording = record(ModelSource(smollm), STORE)
     kept, live = (Looked(summaries) for summaries in (recorded_kinds(recording), of_smollm["a sentence"].summaries))
     sinks, seen = (
-        [(sink["key"], sink["hub"], round(sink["residual_norm"] or 0, 2)) for sink in text_sinks(x.summaries)]
-        for x in (kept, live)
+        [(sink["key"], round(sink["residual_norm"] or 0, 2)) for sink in text_sinks(x.summaries)] for x in (kept, live)
     )
     assert sinks == seen and {key for key, *_ in seen} == {0, 6}
     assert all(residual > 1 for *_, residual in seen)
