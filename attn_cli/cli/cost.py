@@ -67,7 +67,7 @@ class SizeOptions:
 @shows_report
 def cost(
     *,
-    n: str | None = option("--tokens -n N,N,...", "Set lengths of texts (default: the model's longest)."),
+    n: str | None = option("--tokens -n N,N,...", "Set lengths (default: the longest). A batch multiplies all."),
     size_options: SizeOptions,
     dtype: Literal["auto", "float32", "bfloat16", "float16", "float8"] = option(
         "--dtype DTYPE", "Cache keys and values in auto, float32, bfloat16, float16 or float8.", "auto"
