@@ -262,7 +262,7 @@ class Scan(ScanResults):
                 finding = "no head is of any kind" if counts[KIND_NAMES[NOTHING]] else "too few tokens to name heads"
         kinds = Table.of({"kind": name, "count": number} for name, number in counts.most_common())
         return Answer(
-            _HEADS if ranking is None else replace(_BY_NUMBER, legend=_BY_NUMBER.legend if rows else ()),
+            _HEADS if ranking is None else _BY_NUMBER,
             (finding, *[f"{counted(unsure, 'name')} less than 95 % certain"] * bool(unsure), words),
             {"heads": Table.of(rows), "kinds": kinds, **tables},
             shown=top or _SHOWN,

@@ -35,7 +35,7 @@ SHAPE = Shape(
     screen={"layers": ("layer", "cosine_before", "cosine_after", "key_token1", "pull1", "key_token2", "pull2")},
     legend=(
         "before, after: cosine between the word in 1 and in 2",
-        "pull: the share of what attention adds to the word that comes from this token",
+        "pull: the token's share of what attention adds to the word, before W_O",
     ),
     several_texts=True,
 )
@@ -97,8 +97,8 @@ def common_word(texts: Sequence[str]) -> str:
     words = [dict.fromkeys(re.findall(r"[^\W\d][\w']*", text.lower())) for text in texts]
     common = [word for word in words[0] if all(word in others for others in words)]
     if len(common) != 1:
-        hint = f"all have {', '.join(common)}" if common else "they share no word: give --word once for each text"
-        raise InputError("which word? give --word WORD", hint)
+        hint = f"all have {', '.join(common)}: -w {max(common, key=len, default='')}"
+        raise InputError("which word? give --word WORD", hint if common else "they share no word: one for each text")
     return common[0]
 
 

@@ -65,7 +65,7 @@ def draw(answer: Answer, report: Report, screen: Screen) -> Iterator[Text | str]
         more = len(answer[name]) - len(rows)
         if more and name == next(iter(shape.screen)):
             yield Text(f"  … {more:,} more", DIM)
-    yield from legend_lines(shape.legend, screen)
+    yield from legend_lines(shape.legend if any(answer[name] for name in shape.screen) else (), screen)
 
 
 def finding_lines(answer: Answer, screen: Screen) -> Iterator[Text]:
