@@ -98,7 +98,8 @@ def common_word(texts: Sequence[str]) -> str:
     common = [word for word in words[0] if all(word in others for others in words)]
     if len(common) != 1:
         hint = f"all have {', '.join(common)}: -w {max(common, key=len, default='')}"
-        raise InputError("which word? give --word WORD", hint if common else "they share no word: one for each text")
+        none = "they share no word: give --word once for each text"
+        raise InputError("which word? give --word WORD", hint if common else none)
     return common[0]
 
 

@@ -23,7 +23,7 @@ from attn_cli.summaries.told.word_reads import MOST_TOLD, Reads, WordReads, Word
 def word_readers(call: Call) -> list[Reducer]:
     """What finds the words that each word reads, for self-attention in both directions over a text that is short."""
     is_told = not call.is_causal and call.n == call.m <= MOST_TOLD and call.queries == call.keys
-    return [WordReadsReducer()] if is_told else []
+    return [WordReadsReducer()] if is_told and all(token.row is None for token in call.keys) else []
 
 
 def with_word_reads(report: Report) -> Report:

@@ -14,7 +14,7 @@ from attn_cli.summaries.calls.in_words import words_of
 from attn_cli.summaries.calls.read_shares import value_norms
 from attn_cli.summaries.reduce import Part, Summary
 from attn_cli.summaries.sinks import special_places
-from attn_cli.text import cut, quoted, visible
+from attn_cli.text import cut, quoted
 
 MOST_TOLD = 512  # tokens of a text that is told: what each word reads of each is kept for every layer
 LEAST_READ = 0.05  # of what a word reads that is told
@@ -122,7 +122,5 @@ def names_of(reads: Reads, prompt: Prompt) -> dict[int, str]:
 
 
 def name_of(word: dict[str, Any], prompt: Prompt, *, numbered: bool = True) -> str:
-    """A word in quotes, with the number of its first token if `numbered`: `"bank" 6`; a patch by its place alone."""
-    if prompt.tokens[word["query"]].row is not None:
-        return visible(word["query_token"])
+    """A word in quotes, with the number of its first token if `numbered`: `"bank" 6`."""
     return quoted(cut(word["query_token"], _NAME)) + f" {word['query']}" * numbered

@@ -48,10 +48,9 @@ def linked_lines(recording: Recording, reads: Reads) -> Iterator[list[dict[str, 
         yield [{"text": f"{label} reads"}, *linked]
 
 
-def links(reads: Reads, prompt: Prompt) -> tuple[str, list[str], list[float], list[int]]:
-    """A title, `"bank" reads "river"` for the words that read most of one other, the shares, and what is read."""
+def links(reads: Reads, prompt: Prompt) -> tuple[str, list[str], list[float]]:
+    """A title, `"bank" reads "river"` for the words that read most of one other, and the shares."""
     names, words = names_of(reads, prompt), taking_words(reads)[:_MOST_WORDS]
     keys, shares = ([word["sources"][0][column] for word in words] for column in ("key", "share"))
     labels = [f"{names[word['query']]} reads {names[key]}" for word, key in zip(words, keys, strict=True)]
-    title = f"what each {'word' if prompt.picture is None else 'patch'} reads most, past sinks"
-    return title, labels, shares, keys
+    return "what each word reads most, past sinks", labels, shares

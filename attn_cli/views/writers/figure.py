@@ -104,11 +104,9 @@ def _inspect(report: Report, sheet: Sheet) -> None:
         bars = finding(told), labels, [word["bits"] for word in words]
         panels.bars(sheet, [bars], ["   ".join(story.answer_words(told, prompt)), legend])
     elif links[1]:
-        panels.bars(sheet, [links[:3]], [word_reads.LEGEND])
+        panels.bars(sheet, [links], [word_reads.LEGEND])
     if maps := list(heat_maps(report, PAGE)):
-        read = [prompt.tokens[at] for at in links[3]]
-        patches = [(token.row, token.column or 0) for token in read if token.row is not None]
-        panels.maps(sheet, [replace(each, outlined=patches * each.image) for each in maps])
+        panels.maps(sheet, maps)
 
 
 def _reads(report: Report) -> Iterator[tuple[panels.Bars, list[HeatMap]]]:
