@@ -8,6 +8,7 @@ from attn_cli.selection import ranges
 from attn_cli.summaries.answer import Answer, head_name
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, quoted
+from attn_cli.views.answers.story import percent
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.table import finding_lines, legend_lines, table_lines
@@ -37,7 +38,7 @@ def answer_line(knock: Answer) -> str:
         return "compared: the mean vector"
     p = run["probability"]
     if len(answer) == 1:
-        return f"next {quoted(answer[0]['token'])} {f'{p:.0%}' if p >= 0.01 else f'{p:.2g}'}"
+        return f"next {quoted(answer[0]['token'])} {percent(p)}"
     return f"answer of {counted(len(answer), 'token')} · probability {p:.2g}, {p ** (1 / len(answer)):.2g} a token"
 
 

@@ -53,7 +53,7 @@ def answer_words(story: Story, prompt: Prompt, longest: int = _LONGEST) -> list[
         text = cut_after_word(visible(quote or story["answer"].strip()), longest)
         return ["wrote", f'"{text}"', f"p {story['probability']:.2g}"]
     kept = [row for at, row in enumerate(story["next"]) if not at or row["probability"] >= _LEAST_PERCENT]
-    return ["next", *(f"{quoted(row['token'])} {_percent(row['probability'])}" for row in kept)]
+    return ["next", *(f"{quoted(row['token'])} {percent(row['probability'])}" for row in kept)]
 
 
 def words_told(story: Story) -> list[Row]:
@@ -128,7 +128,8 @@ def legend(story: Story, prompt: Prompt, screen: Screen) -> Iterator[Text]:
     yield from (Text(line, DIM) for line in wrap(told, screen.width))
 
 
-def _percent(p: float) -> str:
+def percent(p: float) -> str:
+    """A probability: `43%`, `0.4%` or `1.2e-05`."""
     return f"{p:.0%}" if p >= _LEAST_PERCENT else f"{p:.1%}" if p >= _LEAST_PERCENT / 10 else f"{p:.1e}"
 
 

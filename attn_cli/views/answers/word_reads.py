@@ -51,6 +51,5 @@ def linked_lines(recording: Recording, reads: Reads) -> Iterator[list[dict[str, 
 def links(reads: Reads, prompt: Prompt) -> tuple[str, list[str], list[float]]:
     """A title, `"bank" reads "river"` for the words that read most of one other, and the shares."""
     names, words = names_of(reads, prompt), taking_words(reads)[:_MOST_WORDS]
-    keys, shares = ([word["sources"][0][column] for word in words] for column in ("key", "share"))
-    labels = [f"{names[word['query']]} reads {names[key]}" for word, key in zip(words, keys, strict=True)]
-    return "what each word reads most, past sinks", labels, shares
+    labels = [f"{names[word['query']]} reads {names[word['sources'][0]['key']]}" for word in words]
+    return "what each word reads most, past sinks", labels, [word["sources"][0]["share"] for word in words]

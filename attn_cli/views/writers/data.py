@@ -203,7 +203,6 @@ def _layer_name(summary: Summary, summaries: Sequence[Summary]) -> str:
 
 
 def _labels(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
-    """Named arrays that label the axes of one stream's stacked arrays: layers, heads, queries and keys."""
     first = summaries[0]
     places = [summary.place for summary in summaries]
     labels = {"layers": np.array([place.layer for place in places])}
