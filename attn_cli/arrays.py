@@ -75,11 +75,11 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
     return xp.zeros(shape, dtype=xp.float64 if itemsize(like) == 8 else xp.float32, device=like.device)
 
 
-def row_dot(a: Array, b: Array) -> Array:
-    """The dot product along the last axis: `[..., c]` and `[..., c]` to `[...]`."""
+def row_dot(a: Array, b: Array | np.ndarray) -> Array:
+    """The dot product along the last axis: `[..., c]` and `[..., c]` to `[...]`, as `a`."""
     if on_cpu(a):  # NumPy keeps no products
         return from_numpy(np.vecdot(to_numpy(a), to_numpy(b)), a)
-    return namespace(a).linalg.vecdot(a, b)
+    return namespace(a).linalg.vecdot(a, b if is_torch(b) else from_numpy(np.ascontiguousarray(b), a))
 
 
 def take_along_last_axis(x: Array, places: Array) -> Array:

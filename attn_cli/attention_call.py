@@ -74,7 +74,7 @@ class AttentionCall(Call):
         self, *, rows: Sequence[int] | None = None, want_scores: bool = False, in_parts: bool = False
     ) -> Iterator[Band]:
         """The weights some adjacent rows at a time, of all rows or of `rows`, ascending."""
-        plan = self.planner(self.q, self.k, self.rule, rows=rows, want_scores=want_scores, in_parts=in_parts)
+        plan = self.planner(self.q, self.k, rows=rows, want_scores=want_scores, in_parts=in_parts)
         for band in bands(self.q, self.k, self.v, self.rule, plan):
             if self.output is not None:
                 self.output.add(band)

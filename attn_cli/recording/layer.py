@@ -146,7 +146,7 @@ class RecordedLayer(Call):
             yield from self._seen_bands(rows, want_scores)
             return
         q, k = readable(self.q), readable(self.k)
-        plan = plan_of(q, k, self.rule, rows=rows, want_scores=want_scores, in_parts=in_parts)
+        plan = plan_of(q, k, rows=rows, want_scores=want_scores, in_parts=in_parts)
         v = np.empty((*k.shape[:2], 0), self.like.dtype)
         yield from bands(q, k, v, self.rule, plan)
 

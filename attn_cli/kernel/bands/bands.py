@@ -25,7 +25,7 @@ def bands(q: Array, k: Array, v: Array, rule: Rule, plan: Plan) -> Iterator[Band
     for start, stop in plan.pieces():
         span = rule.mask.span(start, stop, m)
         keys = slice(span.first, span.last)
-        masked = tuple(masked_cells(rule.mask, (start, stop), span, q, ceiling=plan.finite_scores))
+        masked = tuple(masked_cells(rule.mask, (start, stop), span, q))
         bias = rule.bias_of(start, stop, span.first, span.last)
         queries = q[:, start:stop, :] * rule.scale  # [h, b, d]: fewer numbers to scale than [h, b, c] of the scores
         every_row_sees_a_key = span.open_last > span.open_first or span.first == span.last

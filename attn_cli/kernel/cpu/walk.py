@@ -50,7 +50,7 @@ def output_alone(q: Array, k: Array, v: Array, rule: Rule) -> Array:
     """The output `[h, n, e]` of q `[h, n, d]`, k `[g, m, d]`, v `[g, m, e]`, torch tensors, in the dtype of q."""
     output = q.new_zeros((q.shape[0], q.shape[1], v.shape[2]))
     if compiled_stats(q, k, v, rule, Wanted(), output) is None:
-        for band in bands(q, k, v, rule, plan_of(q, k, rule)):
+        for band in bands(q, k, v, rule, plan_of(q, k)):
             output[band.heads, band.start : band.stop] = band.output
     return output
 

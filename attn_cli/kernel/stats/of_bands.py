@@ -93,8 +93,6 @@ class BandStats:
         inside, kept = self.places.of(band)
         if not inside:
             return
-        if self.wanted.moments:
-            self.moments.add(band, inside, kept)
         if self.wanted.key_sets:
             self.keys.add(band, inside, kept)
         if self.output is not None:
@@ -110,6 +108,8 @@ class BandStats:
             self.seen[1][kept] = np.maximum(last, np.where(live, end, last))
         for ranking in self.tops.values():
             ranking.add(band, inside, kept)
+        if self.wanted.moments:  # last, for it overwrites the scores
+            self.moments.add(band, inside, kept)
 
     def result(self) -> RowStats:
         """The wanted statistics of all rows that were added, in NumPy; None for statistics that weren't wanted."""

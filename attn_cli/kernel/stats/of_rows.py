@@ -7,7 +7,6 @@ import numpy as np
 from attn_cli.arrays import (
     Array,
     from_numpy,
-    indices,
     itemsize,
     namespace,
     on_cpu,
@@ -38,9 +37,8 @@ class SummedColumns:
         if not inside:
             return
         cells = band.measured(self.wanted.by, together=self.wanted.mean_heads)[:, inside]  # [h, b, c]
-        ones = zeros((cells.shape[0], 1, cells.shape[1]), cells) + 1
         heads = slice(None) if self.wanted.mean_heads else band.heads
-        self.sums[heads, band.first : band.last] += (ones @ cells)[:, 0, :]
+        self.sums[heads, band.first : band.last] += namespace(cells).sum(cells, axis=1)
 
     def result(self) -> np.ndarray:
         """The sum for each key `[h, m]` in float64; `[1, m]` of all heads."""
@@ -109,30 +107,34 @@ class RowMoments:
         self.hides = False
 
     def add(self, band: Band, inside: RowIndex, kept: slice) -> None:
-        """Take in rows of a band (weights of some adjacent rows)."""
+        """Take in rows of a band (weights of some adjacent rows), whose scores are overwritten."""
         weights, xp, heads = band.weights[:, inside], namespace(band.weights), band.heads
         self.largest[heads, kept] = xp.max(weights, axis=-1)
         self.weight_sum[heads, kept] = xp.sum(weights, axis=-1)
         if self.has_scores:
             scores = logarithms(weights) if band.raw_scores is None else band.raw_scores[:, inside]
             top = xp.max(scores, axis=-1)
-            self.maximum[heads, kept] = with_infinities(top)
+            self.maximum[heads, kept] = top
             # below the row's largest, for sums of whole scores would lose digits
-            self.mean_gap[heads, kept] = row_dot(weights, scores - top[..., None])
+            self.mean_gap[heads, kept] = row_dot(weights, xp.subtract(scores, top[..., None], out=scores))
         if "distance" in self.names:
-            i = indices(band.start, band.stop, weights)[inside] + (self.call.m - self.call.n)
-            i, j = (xp.astype(x, weights.dtype) for x in (i, indices(band.first, band.last, weights)))
-            self.distance[heads, kept] = row_dot(weights, xp.abs(i[:, None] - j)[None])  # with [1, b, c]
+            gaps = _gaps(band, self.call.m - self.call.n)[inside]
+            self.distance[heads, kept] = row_dot(weights, gaps)
         if band.hidden is not None:
             self.hides = True
             self.hidden[heads, kept] = band.hidden[:, inside]
 
     def result(self) -> dict[str, np.ndarray]:
         """What was asked for by its name in `RowNumbers`, such as entropy_nats: `[h, R]` each in float64."""
-        largest, maximum, total, mean_gap, distance, hidden = (
-            to_numpy(x).astype(np.float64)
-            for x in (self.largest, self.maximum, self.weight_sum, self.mean_gap, self.distance, self.hidden)
+        numbers = (
+            self.largest,
+            with_infinities(self.maximum),
+            self.weight_sum,
+            self.mean_gap,
+            self.distance,
+            self.hidden,
         )
+        largest, maximum, total, mean_gap, distance, hidden = (to_numpy(x).astype(np.float64) for x in numbers)
         # A sink that leaves no key any weight is all there is in the sum.
         sink = -np.inf if self.call.rule.sink is None else to_numpy(self.call.rule.sink).astype(np.float64)[:, None]
         some = (largest > 0) | np.isnan(largest)
@@ -148,6 +150,13 @@ class RowMoments:
         }
         hides = {"hidden": hidden} if self.hides else {}
         return {name: moments[name] for name in self.names} | hides
+
+
+def _gaps(band: Band, offset: int) -> np.ndarray:
+    """|i + offset - j| of a band's queries i and keys j `[b, c]`: each row a view of the same numbers."""
+    dtype = np.float64 if itemsize(band.weights) == 8 else np.float32
+    gaps = np.abs(np.arange(band.stop - 1 + offset - band.first, band.start + offset - band.last, -1, dtype=dtype))
+    return np.lib.stride_tricks.sliding_window_view(gaps, band.last - band.first)[::-1]
 
 
 class KeySums:

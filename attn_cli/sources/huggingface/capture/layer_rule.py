@@ -86,7 +86,7 @@ def with_sink_per_query(
     for text in range(b):
         of_text = rule.of_text(text, slice(0, n), slice(0, m), range(h))
         q, k, v = query[text], key[text], value[text]
-        for band in bands(q, k, v, of_text, plan_of(q, k, of_text, want_scores=True)):
+        for band in bands(q, k, v, of_text, plan_of(q, k, want_scores=True)):
             scores[text, :, band.start : band.stop, band.first : band.last] = band.scores  # type: ignore[assignment]
     weights = torch.cat([scores, rule.sink_per_query.float()], dim=-1).softmax(-1)  # [b, h, n, m + 1]
     return weights[..., :-1], scores
