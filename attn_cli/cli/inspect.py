@@ -82,8 +82,8 @@ def inspect(
         def of_call(rows: PickedRows, call: Call) -> Sequence[Reducer]:
             of_heads = [HeadStatistics(rows), of_whole_call(kinds, call), ReceivedShares(rows)]  # the first for csv
             of_words = [] if merges or options.lines else word_readers(call)
-            rows, most = drawn_of_image(call, rows, view.largest) if view.largest else (rows, _LARGEST_IN_DATA)
-            return [*of_heads, *of_words, MatrixOf(most, rows=rows)]
+            drawn = drawn_of_image(rows, call, view.largest) if view.largest else (_LARGEST_IN_DATA, rows)
+            return [*of_heads, *of_words, MatrixOf(*drawn)]
 
         finish = partial(overview_of, on_screen=view.largest is not None)
         overview = CommandPlan(of_call, None, hiding, merges, scale=color_scale, finish=finish, tells=not merges)

@@ -21,7 +21,7 @@ from attn_cli.summaries.reduce import Reducer
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import Matrix, MatrixOf
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.overview import with_one_head, with_one_matrix_alone
+from attn_cli.summaries.told.overview import overview_of, word_readers
 from attn_cli.views.drawing.image import drawn_of_image
 from attn_cli.views.drawing.panels import MOST_PANELS
 from attn_cli.views.view import View, ViewSettings
@@ -48,7 +48,7 @@ def matrix(
     since scores of subwords don't add up. --by value and --by output show each key's share of what a row reads or
     outputs, --by rollout what reaches it from each token through all layers.
     Images are figures for a paper: maps of heads, or the text coloured by one query or key.
-    Without -H a figure shows the head that stands out most, if it can't hold all.
+    Without -H screens, and figures that can't hold all heads, show the head that attn inspect opens.
     Attention of a --token query to an image has the shape of its grid of patches.
 
     \b
@@ -84,12 +84,12 @@ def matrix(
                 known = {"weights": not scores, "scores": has_scores, "shares": by != "weight"}
                 kinds = tuple(kind for kind, is_known in known.items() if is_known)
             if view.largest and key is None:
-                rows, most = drawn_of_image(call, rows, most)
+                most, rows = drawn_of_image(rows, call, most)
             if draws and (key is not None or (rows is not None and len(rows) == 1)):
                 most = None, None  # the text is coloured
             elif key is not None:
                 most = most[0], None
-            chosen = [of_whole_call(judged, call)] if chooses else []
+            chosen = [of_whole_call(judged, call), *word_readers(call)] if chooses else []
             return [*chosen, MatrixOf(most, kinds=kinds, rows=rows, keys=keys, mean_heads=mean, by=by)]
 
         if too_many and not chooses:
@@ -110,10 +110,10 @@ def matrix(
 
         maps = CommandPlan(of_call, token, hiding, merges, by, scale=color_scale, memory=memory, key=key)
         if chooses:
-            return replace(maps, settle=with_one_head, finish=with_one_matrix_alone)
+            return replace(maps, finish=lambda report: overview_of(report, on_screen=False), tells=True)
         return replace(maps, unscaled=scale == "off", finish=_say_no_scores if holds_both else None)
 
-    return run(options, "matrix", plan, ViewSettings(heads=options.selection.pairs or ()))
+    return run(options, "matrix", plan, ViewSettings(heads=options.selection.pairs or (), predicts=unchosen))
 
 
 def _say_no_scores(report: Report) -> Report:

@@ -48,8 +48,8 @@ def top(
 
     def plan(view: View, source: Source) -> CommandPlan:
         short, of_table = view.chooses and unchosen, source.about["type"] == "table"
-        abridges = view.largest is not None and token is None
-        keys, every = RowKeys(k, mean or short, by, not merges, overall, abridges), RowKeys(k, all_heads=True)
+        keys = RowKeys(k, mean or short, by, not merges, overall, view.largest is not None)
+        every = RowKeys(k, all_heads=True)
         if unchosen and not of_table and not view.chooses and view.format in ("json", "terminal"):
             finish = with_reading if view.format == "json" else None  # a pipe's text begins with the finding itself
             return CommandPlan(lambda *of: [*keys(*of), *every(*of)], token, hiding, finish=finish)

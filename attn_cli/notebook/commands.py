@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 
 from attn_cli.call import Call
 from attn_cli.errors import InputError
-from attn_cli.model.blocks import BlockVectors
 from attn_cli.model.source import Predicting
 from attn_cli.notebook.models import Asked, one_line
 from attn_cli.prompt import Prompt
@@ -26,7 +25,7 @@ from attn_cli.summaries.reducers.keys import ReceivedShares, RowKeys
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
 from attn_cli.summaries.reducers.matrix import MatrixOf
 from attn_cli.summaries.report import Report
-from attn_cli.summaries.told.overview import overview_of, with_one_head, with_one_matrix, word_readers
+from attn_cli.summaries.told.overview import overview_of, word_readers
 from attn_cli.summaries.told.story import looked_and_told
 from attn_cli.text import counted
 from attn_cli.token_syntax import picked_rows, rows_of_stream
@@ -45,14 +44,11 @@ _PAGE = 256  # tokens of a text that a notebook shows as a page; a longer one ma
 @one_line(predicts=None)
 def inspect(asked: Asked) -> Findings:
     """The overview of a text, as `attn inspect`: what the answer needs, what heads do, and all of it as a page."""
-    text, free = (asked.source, asked.prompt), free_memory()
-    keeps = [of_record.Record(of_record.MemoryBudget(free))] if len(asked.prompt.tokens) <= _PAGE else []
-    every: list[Reducer] = [HeadStatistics(), HeadKindsReducer(), ReceivedShares(), MatrixOf(_SHOWN), *keeps]
-    summaries, story, notes = looked_and_told(*text, asked.selection, lambda call: [*every, *word_readers(call)], free)
-    kept = tuple(summary.without(of_record.Recorded) for summary in summaries)
-    report = Report("inspect", asked.source.about, (asked.prompt,), kept, notes, story=story)
-    data, shown = (overview_of(report, on_screen=on_screen) for on_screen in (False, True))
-    return Findings(data, shown, of_record.told_recording(*text, summaries, story) if keeps else None)
+    keeps = [of_record.Record(of_record.MemoryBudget(free_memory()))] if len(asked.prompt.tokens) <= _PAGE else []
+    report = _looked(asked, "inspect", HeadStatistics(), HeadKindsReducer(), ReceivedShares(), *keeps)
+    kept = replace(report, summaries=tuple(summary.without(of_record.Recorded) for summary in report.summaries))
+    told = of_record.told_recording(asked.source, asked.prompt, report.summaries, report.story) if keeps else None
+    return Findings(overview_of(kept, on_screen=False), overview_of(kept, on_screen=True), told)
 
 
 @one_line(predicts=None)
@@ -74,15 +70,15 @@ def top(asked: Asked, *, token: Pick = None, k: int = 5, mean: bool = False) -> 
     """The k keys that each query attends to most, as `attn top`, with weight and score.
 
     token     the queries: a word of the text, its number, or None for all
+    k         the limit: how many keys of each
     mean      take the mean over the chosen heads of each layer"""
-    keys, every = RowKeys(k, mean), RowKeys(k, all_heads=True)
-    if mean or not asked.chooses:
-        return _found(asked, "top", keys, keys, token)
-    found = _found(asked, "top", lambda *of: [*keys(*of), *every(*of)], every, token)
+    keys, every, chooses = RowKeys(k, mean), RowKeys(k, all_heads=True), asked.chooses and not mean
+    shown = every if chooses else RowKeys(k, mean, abridges=True)
+    found = _found(asked, "top", lambda *of: [*keys(*of), *(every(*of) if chooses else ())], shown, token)
     return replace(found, report=with_reading(found.report))
 
 
-@one_line()
+@one_line(predicts=None)
 def matrix(asked: Asked, *, token: Pick = None, mean: bool = False) -> Findings:
     """Weights and scores, as `attn matrix`: `.arrays["weights"]` and `["scores"]` `[layers, heads, n, m]`.
 
@@ -91,17 +87,18 @@ def matrix(asked: Asked, *, token: Pick = None, mean: bool = False) -> Findings:
 
     Scores are -inf where masked. LimitError before the model runs where the numbers are more than the free memory."""
     kept = sum(1 if mean else layer.heads for layer in asked.source.planned_layers(asked.selection))
-    rows, m = picked_rows(_word(token), asked.prompt)[0], len(asked.prompt.tokens)
+    rows, m = picked_rows(None if token is None else str(token), asked.prompt)[0], len(asked.prompt.tokens)
     n = m if rows is None else len(rows)
     subject = f"weights and scores of {counted(kept, 'head')}, {n:,} x {m:,} each"
     check_memory(2 * 4 * kept * n * m, subject, "choose with layers=, heads= or token=, or add mean=True")
-    judged = [HeadKindsReducer()] if asked.chooses and token is None and not mean else []
 
     def shown(rows: Rows, call: Call) -> list[Reducer]:
-        rows, most = drawn_of_image(call, rows, _SHOWN)
-        return [*judged, MatrixOf(most, rows=rows, mean_heads=mean)]
+        return [MatrixOf(*drawn_of_image(rows, call, _SHOWN), mean_heads=mean)]
 
-    return _found(asked, "matrix", lambda *of: [MatrixOf(kinds=_BOTH, rows=of[0], mean_heads=mean)], shown, token)
+    found = _found(asked, "matrix", lambda *of: [MatrixOf(kinds=_BOTH, rows=of[0], mean_heads=mean)], shown, token)
+    if asked.chooses and token is None and not mean:
+        found = replace(found, screen=overview_of(_looked(asked, "matrix", HeadKindsReducer()), on_screen=False))
+    return found
 
 
 @one_line()
@@ -112,7 +109,7 @@ def compare(asked: Asked, text2: str, *, word: Pick | Sequence[str | int] = None
     prompts = [asked.prompt, *asked.source.read([text2])]
     words = [] if word is None else [str(word)] if isinstance(word, str | int) else list(map(str, word))
     journeys, notes = of_compare.journeys_of(asked.source, prompts, words, asked.selection)
-    return _told(asked, "compare", of_compare.comparison_of(*journeys), prompts, notes)
+    return _told(asked, of_compare.comparison_of(*journeys), prompts, notes)
 
 
 @one_line()
@@ -120,9 +117,9 @@ def plane(asked: Asked, *, unit: bool = False) -> Findings:
     """The words of a text as points in the plane, before and after attention, as `attn plane`.
 
     unit      give every vector the length 1 first, to compare directions alone"""
-    steps, every = list[BlockVectors](), range(len(asked.prompt.tokens))
+    steps, every = list[Any](), range(len(asked.prompt.tokens))
     asked.source.follow(asked.prompt, every, asked.selection, lambda call: None, steps.append)
-    return _told(asked, "plane", of_plane.plane([asked.prompt], [steps], unit=unit))
+    return _told(asked, of_plane.plane([asked.prompt], [steps], unit=unit))
 
 
 @one_line()
@@ -147,6 +144,7 @@ def knock(
 ) -> Findings:
     """What the answer of a model loses without each of its heads, in bits, as `attn knock`.
 
+    k         the limit: how many heads are shown
     rows      the rows in which heads are ablated; None for those that predict the answer
     everywhere  ablate in all rows, and measure the change of the text's mean loss, too
     mean      ablate a head to its mean output over the other rows, not to 0
@@ -154,8 +152,7 @@ def knock(
     if not isinstance(asked.source, Predicting):
         raise InputError("heads are ablated in a model, and this source runs none", "choose a model")
     ablation = of_knock.Ablation(rows, everywhere, mean, together)
-    answer = of_knock.knock(asked.source, asked.prompt, ablation, selection=asked.selection, shown=k)
-    return _told(asked, "knock", answer)
+    return _told(asked, of_knock.knock(asked.source, asked.prompt, ablation, selection=asked.selection, shown=k))
 
 
 @one_line(predicts=True)
@@ -172,34 +169,34 @@ def read_parts(
         raise InputError(f"no way to cut a text is called {cut!r}", f"parts= takes {', '.join(CUTS)}")
     cuts = parts_of(asked.prompt, cut) if isinstance(parts, str) else parts
     how: Any = {"rows": rows, "everywhere": everywhere, "selection": asked.selection, "cut": cut}
-    return _told(asked, "parts", of_parts.read_parts(asked.source, asked.prompt, cuts, **how))
+    return _told(asked, of_parts.read_parts(asked.source, asked.prompt, cuts, **how))
 
 
-def _word(token: Pick) -> str | None:
-    return None if token is None else str(token)
+def _told(asked: Asked, answer: Answer, prompts: Sequence[Prompt] = (), notes: Sequence[str] = ()) -> Findings:
+    return Findings(Report(answer.name, asked.source.about, tuple(prompts or [asked.prompt]), (), tuple(notes), answer))
 
 
-def _told(
-    asked: Asked, command: str, answer: Answer, prompts: Sequence[Prompt] | None = None, notes: Sequence[str] = ()
-) -> Findings:
-    prompts = [asked.prompt] if prompts is None else prompts
-    return Findings(Report(command, asked.source.about, tuple(prompts), (), tuple(notes), answer))
+def _looked(asked: Asked, command: str, *reducers: Reducer) -> Report:
+    def every(call: Call) -> list[Reducer]:
+        return [*reducers, MatrixOf(*drawn_of_image(None, call, _SHOWN)), *word_readers(call)]
+
+    summaries, story, notes = looked_and_told(asked.source, asked.prompt, asked.selection, every, free_memory())
+    return Report(command, asked.source.about, (asked.prompt,), tuple(summaries), notes, story=story)
 
 
 def _found(asked: Asked, command: str, reducers: Reducers, of_screen: Reducers, token: Pick = None) -> Findings:
     """The parts that `reducers` make of every call, in the picked queries; a screen has those of `of_screen`."""
-    picked_rows(_word(token), asked.prompt)  # raises before the model runs
-    summaries, drawn = list[Summary](), list[Summary]()
+    word, summaries, drawn = None if token is None else str(token), list[Summary](), list[Summary]()
+    picked_rows(word, asked.prompt)  # raises before the model runs
 
     def visit(call: Call) -> None:
-        rows = rows_of_stream(_word(token), call.queries, asked.prompt.text)
-        if rows == []:  # another stream has it
-            return
-        own = reducers(rows, call)
-        parts = (summary := reduce(call, *own, *of_screen(rows, call))).parts
-        summaries.append(replace(summary, parts=parts[: len(own)]))
-        drawn.append(with_one_head(replace(summary, parts=parts[len(own) :])))
+        rows = rows_of_stream(word, call.queries, asked.prompt.text)
+        if rows != []:  # else another stream has it
+            own = reducers(rows, call)
+            parts = (summary := reduce(call, *own, *of_screen(rows, call))).parts
+            summaries.append(replace(summary, parts=parts[: len(own)]))
+            drawn.append(replace(summary, parts=parts[len(own) :]))
 
     asked.source.each([asked.prompt], asked.selection, visit)
     report = Report(command, asked.source.about, (asked.prompt,), tuple(summaries))
-    return Findings(report, replace(report, summaries=with_one_matrix(drawn)))
+    return Findings(report, replace(report, summaries=tuple(drawn)))

@@ -1,5 +1,6 @@
 """What every one-line function is given, in any of the forms that people have it in: a text, a model, and options."""
 
+import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cached_property, wraps
@@ -70,8 +71,10 @@ def one_line(predicts: bool | None = False) -> Callable[[Callable[..., Result]],
         @wraps(function)
         def called(*args: Any, **named: Any) -> Result:
             for name in named.keys() - shown.parameters.keys():
-                near = get_close_matches(name, shown.parameters, 1)
-                raise InputError(f"no argument is called {name!r}", f"did you mean {near[0]!r}?" if near else "")
+                told = re.search(rf"^    (\w+)  .*\b{name}\b", function.__doc__ or "", re.MULTILINE)
+                near = [told[1]] if told else get_close_matches(name, shown.parameters, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(shown.parameters)}"
+                raise InputError(f"no argument is called {name!r}", hint)
             given = {first.name: None, **shown.bind(*args, **named).arguments}
             try:
                 asked = Asked(given, predicts)

@@ -18,17 +18,32 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-class Table(Sequence[Any]):
-    """Rows of named columns of equal length, each a dictionary; `to_pandas` makes a data frame of them."""
+class Fields(dict[str, Any]):
+    """A row by the names of its columns; InputError that lists them for another name."""
 
-    def __init__(self, columns: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
-        self.columns = columns
+    def __missing__(self, name: str) -> Any:
+        raise InputError(f"a row has no {name!r}", f"it has {', '.join(self)}; arrays are in .arrays")
+
+
+class Table(Sequence[Any]):
+    """Rows of named columns of equal length, or rows to be made when asked for; `to_pandas` makes a data frame."""
+
+    def __init__(self, rows: Mapping[str, Sequence[Any] | np.ndarray] | Callable[[], Iterable[Mapping[str, Any]]]):
+        self._rows = rows
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]]) -> "Table":
         """The table of these rows; None where one lacks a column that others have."""
         listed = list(rows)
         return cls({name: [row.get(name) for row in listed] for name in dict.fromkeys(chain(*listed))})
+
+    @cached_property
+    def columns(self) -> Mapping[str, Sequence[Any] | np.ndarray]:
+        """The values of all rows by column."""
+        return Table.of(self._rows()).columns if callable(self._rows) else self._rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(Fields, self._rows()) if callable(self._rows) else map(self.__getitem__, range(len(self)))
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -37,10 +52,8 @@ class Table(Sequence[Any]):
         if isinstance(at, slice):
             return [self[row] for row in range(len(self))[at]]
         at = range(len(self))[at]  # an empty table has no column that would end the rows
-        return {
-            name: values[at].item() if isinstance(values[at], np.generic) else values[at]
-            for name, values in self.columns.items()
-        }
+        cells = ((name, values[at]) for name, values in self.columns.items())
+        return Fields((name, cell.item() if isinstance(cell, np.generic) else cell) for name, cell in cells)
 
     def __repr__(self) -> str:
         return f"Table of {len(self):,} rows: {', '.join(self.columns) or 'empty'}"
@@ -48,21 +61,6 @@ class Table(Sequence[Any]):
     def to_pandas(self) -> "DataFrame":
         """The rows as a data frame of pandas, which must be installed."""
         return import_module("pandas").DataFrame({name: list(values) for name, values in self.columns.items()})
-
-
-class LazyTable(Table):
-    """Rows that `rows` makes when they are asked for, such as a matrix's cells."""
-
-    def __init__(self, rows: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
-        self.rows = rows
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.rows())
-
-    @cached_property
-    def columns(self) -> Mapping[str, Sequence[Any] | np.ndarray]:  # type: ignore[override]
-        """The values of all rows by column."""
-        return Table.of(self.rows()).columns
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,6 @@ class Invocation:
         """The command-line words of the given arguments and options that are among `names`, in the order of --help."""
         return [word for name, words in self.given.items() if name in names for word in words]
 
-    def without(self, names: Collection[str]) -> "Invocation":
-        """The invocation without the arguments and options among `names`, such as "layer"."""
-        return Invocation({name: words for name, words in self.given.items() if name not in names})
-
     def words_without(self, names: Collection[str]) -> list[str]:
         """The words of all arguments and options but those among `names`, in the order of --help."""
         return [word for name, words in self.given.items() if name not in names for word in words]

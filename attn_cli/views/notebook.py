@@ -20,11 +20,11 @@ from attn_cli.recording import Recording
 from attn_cli.recording.whole import RecordedHead
 from attn_cli.summaries.answer import Answer, Table
 from attn_cli.summaries.answers.calls import answer_of
+from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.reduce import Summary
-from attn_cli.summaries.reducers.heads import STATISTICS, Heads
-from attn_cli.summaries.reducers.keys import Received
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.told.overview import with_word_reads
 from attn_cli.summaries.told.story import Seen, kept_story, resting_keys
 from attn_cli.views.answers.deciding_rows import ranked_keys, seen_of
 from attn_cli.views.answers.matrices import colored_texts, heat_maps
@@ -53,16 +53,19 @@ _WITH_SCREEN = ("heads", "kinds", "top")  # whose figure is a part of the result
 _MORE = "layers= and heads= choose, the object's rows and arrays are whole"
 _ABOUT = {"model": "", "type": "", "revision": None, "dtype": "", "device": "none"}  # of what names no source
 _SCREEN = Screen(width=80, in_python=True)
-_THEME = (  # that of the notebook, whatever the system's: dark in Jupyter, VS Code, Colab
-    "<style>.attn { color-scheme: light } "
-    "[data-jp-theme-light=false] .attn, .vscode-dark .attn, [theme=dark] .attn { color-scheme: dark }</style>"
+_DARK = ":is([data-jp-theme-light=false], .vscode-dark, [theme=dark]) .attn"  # Jupyter, VS Code, Colab
+_INVERTED = "filter: invert(.93) hue-rotate(180deg)"
+_THEME = (  # that of the notebook, whatever the system's
+    f"<style>.attn {{ color-scheme: light }} {_DARK} {{ color-scheme: dark }} "
+    f"{_DARK} span[style*=background] {{ {_INVERTED} }}</style>"
 )
 _FRAME = (
     '<iframe sandbox="allow-scripts" srcdoc="{page}" title="attention of a text" class="attn" '
-    'style="width: 100%; height: 640px; border: 0; resize: vertical; overflow: auto"></iframe>'
+    'style="width: 100%; height: 920px; border: 0; resize: vertical; overflow: auto"></iframe>'
 )
 _IMAGE = '<img class="attn" style="zoom: 1.3; max-width: 100%" alt="figure" src="data:image/svg+xml;base64,{svg}">'
-_NIGHT = "<style>@media (prefers-color-scheme: dark) { svg.attn { filter: invert(.93) hue-rotate(180deg) } }</style>"
+_NIGHT = f"<style>@media (prefers-color-scheme: dark) {{ svg.attn {{ {_INVERTED} }} }}</style>"
+_PHOTO = _NIGHT.replace("svg.attn", "svg.attn, svg.attn image")  # inverted twice
 _WORDS = {"-l": "layers=", "-H": "heads=", "-t": "token=", "-m": "model=", "-F": "inputs="}
 _NAMES = {"layer": "layers", "head": "heads", "pair": "decoder_text", "file": "inputs"}
 
@@ -88,24 +91,30 @@ def bundle(thing: object) -> Bundle:
 def _report(report: Report) -> Bundle:
     """A figure, or the screen in colours, which some have below their figure; as text the screen."""
     report = replace(report, source=named(report.source))
-    picture = _picture_of(report)
-    screen = "" if picture and report.command not in _WITH_SCREEN else inline_html(report, _LINES, _MORE)
-    return {"text/plain": _cut(render(report, _SCREEN)), "text/html": picture + screen}
+    html = _picture_of(report)
+    if not html or (report.command in _WITH_SCREEN and not _has_photo(report)):
+        html += f'<div class="attn">{inline_html(report, _LINES, _MORE)}</div>{_THEME}'
+    return {"text/plain": _cut(render(report, _SCREEN)), "text/html": html}
+
+
+def _has_photo(report: Report) -> bool:
+    return any(prompt.picture is not None for prompt in report.prompts)
 
 
 def _picture_of(report: Report) -> str:
     """The figure of an answer; "" where it has none, or a large one."""
     command, maps, texts = report.command, list[HeatMap](), list[panels.ColoredText]()
+    many, has_photo = sum(len(summary.place.heads) for summary in report.summaries) != 1, _has_photo(report)
     if command == "matrix" and report.batch is None:
         texts = list(colored_texts(report))
         maps = [] if texts else list(heat_maps(report, PAGE))
-    elif command == "top" and (seen := seen_of(report)) and report.prompts[0].picture is None:
+    elif command == "top" and (seen := seen_of(report)) and not has_photo:
         texts = [_read_text(report, seen)]
     picture = _maps(maps[:_PANELS]) if maps else ""
     if texts:
         picture = _image(_PAPER, partial(panels.texts, drawn=texts[:_PANELS]))
-    elif command in _PICTURED and sum(len(summary.place.heads) for summary in report.summaries) != 1:
-        picture = _image(_PAPER, partial(FIGURES[command], report))
+    elif (command in _PICTURED and many) or (command == "top" and has_photo):
+        picture = _image(_PAPER, partial(FIGURES[command], report), has_photo=command == "top")
     return picture if len(picture) <= _PICTURE else ""
 
 
@@ -127,10 +136,11 @@ def _maps(maps: Sequence[HeatMap]) -> str:
 
 def _image(width: float, draw: Callable[[Sheet], None], *, has_photo: bool = False) -> str:
     """A figure as an image, dark where the notebook is, but for photographs; "" where nothing can draw it."""
-    if not is_installed():
-        return ""
-    start, rest = drawn(width, "svg", draw).decode().split(">", 1)
-    svg = f'{start} class="attn">{"" if has_photo else _NIGHT}{rest}'
+    return _themed(drawn(width, "svg", draw).decode(), _PHOTO if has_photo else _NIGHT) if is_installed() else ""
+
+
+def _themed(figure: str, night: str = _NIGHT) -> str:
+    svg = figure.replace(">", f' class="attn">{night}', 1)
     return _IMAGE.format(svg=b64encode(svg.encode()).decode()) + _THEME
 
 
@@ -155,8 +165,8 @@ def _summary(summary: Summary) -> Bundle:
 @bundle.register
 def _recording(recording: Recording) -> Bundle:
     story = kept_story(recording.told)
-    report = Report("inspect", recording.about, (recording.prompt,), tuple(_summaries(recording)), story=story)
-    text = render(replace(report, source=named(report.source)), _SCREEN)
+    about, kinds = named(recording.about), recorded_kinds(recording)
+    text = render(with_word_reads(Report("inspect", about, (recording.prompt,), kinds, story=story)), _SCREEN)
     return {"text/plain": text} | framed(recording)
 
 
@@ -233,8 +243,11 @@ class Findings(Displayed):
 class Svg(str):
     """An SVG document, as text; a notebook shows the picture."""
 
-    def _repr_svg_(self) -> str:
-        return str(self)
+    def __repr__(self) -> str:
+        return f"SVG of {len(self):,} characters"
+
+    def _repr_html_(self) -> str:
+        return _themed(self)
 
 
 def figure(head: RecordedHead, width: float) -> Svg:
@@ -259,12 +272,3 @@ def _map(title: str, name: str, values: np.ndarray, matrix: Matrix) -> HeatMap:
     kind, block = "scores" if name == "scores" else "weights", matrix.block
     rows, columns = ([str(at) for at in range(size * step)] for size, step in zip(values.shape, block, strict=True))
     return HeatMap(values, kind, title, rows, columns, PAGE, block=block, pooling=matrix.pooling)
-
-
-def _summaries(recording: Recording) -> Iterator[Summary]:
-    for layer in recording.layers:
-        masked = np.isneginf(layer.log_sums).sum(axis=-1)
-        unknown = np.full(layer.h, np.nan)  # of a statistic that is younger than the recording
-        statistics = {each.name: layer.statistics.get(each.name, unknown) for each in STATISTICS}
-        parts = (Heads(statistics, masked), Received({"received_share": layer.received.astype(np.float64)}))
-        yield Summary(layer.place, layer.queries, layer.keys, layer.rule.describe(), parts)

@@ -6,10 +6,10 @@ from attn_cli.views.drawing.labels import head_choice, head_name
 from attn_cli.views.invocation import Invocation, on_texts
 
 MODEL = {"model", "device", "dtype", "trust_remote_code"}
-HIDDEN = {"words", "hide"}
+_HIDDEN = {"words", "hide"}
 _BESIDE = {"pair", "generate", "chat", "arg"}
 _FILES = {"file", "image", "audio"}  # each may be read without a text
-_KEPT = {"inspect": HIDDEN, "heads": HIDDEN, **dict.fromkeys(("matrix", "top"), HIDDEN | {"by"})}
+_KEPT = {"inspect": _HIDDEN, "heads": _HIDDEN, **dict.fromkeys(("matrix", "top"), _HIDDEN | {"by"})}
 _OUTPUT = {"format", "json", "output", "force", "quiet"}
 _OF_MATRICES = {"steps", "decode", "token"}
 _FEW_ROWS = 6  # a walk through more rows fills many screens
@@ -21,11 +21,6 @@ def on_same_input(name: str, report: Report, invocation: Invocation, *more: str)
     if text is None or any(file == "-" or file.startswith(("/dev/", "/proc/")) for file in files):
         return None
     return on_texts(name, text, [*invocation.words(_FILES | _BESIDE | MODEL | _KEPT.get(name, set())), *more])
-
-
-def is_recorded(invocation: Invocation) -> bool:
-    """True if the model is a recording, which can't be asked what only a model can tell."""
-    return (invocation.value("model") or "").lower().endswith(".attn")
 
 
 def matrix_of_head(summary: Summary, at: int, report: Report, invocation: Invocation) -> list[str] | None:

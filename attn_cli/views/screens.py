@@ -8,14 +8,18 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.prompt import Generated
+from attn_cli.summaries.reducers.keys import Overall
+from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.report import Report
 from attn_cli.text import counted, cut_after_word, visible
+from attn_cli.views.answers import drawer, file_of
 from attn_cli.views.drawing.cells import BOLD, DIM, fit_path, packed, packed_text
 from attn_cli.views.drawing.console import UnbrokenLine, printed
 from attn_cli.views.drawing.labels import rule_words, token_label
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawn_answer import draw_answer, next_words_of
-from attn_cli.views.invocation import Invocation, command_line
+from attn_cli.views.drawing.table import draw as draw_table
+from attn_cli.views.invocation import Invocation, command_line, on_texts
+from attn_cli.views.same_input import more_of_matrices, on_same_input
 
 _MANY_TOKENS = 200
 _LONGEST = 200  # characters of a text
@@ -27,19 +31,54 @@ _FEW_TOKENS = 32  # that stand before the answer
 
 def render(report: Report, screen: Screen, invocation: Invocation | None = None, *, goes_on: bool = True) -> str:
     """A report, the answer on one text, as text for a screen, with escape codes if it has colours."""
-    next_words = next_words_of(report, invocation) if invocation is not None and goes_on else None
+    next_words = _next_words(report, invocation) if invocation is not None and goes_on else None
     ids = _ids(report, screen) if invocation is not None and invocation.has("verbose") else []
     return printed(chain(renderables(report, screen), ids, _last_line(next_words, screen)), screen)
 
 
 def renderables(report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Everything to print for a report: the line on its text and model, the answer, and tokens where they are shown."""
-    answer = draw_answer(report, screen)
+    answer = _drawn(report, screen)
     every = report.prompts[0].tokens if report.is_overview and report.command == "inspect" else ()
     tells = every and (not (report.story or report.reads) or any(token.row is not None for token in every))
     tokens = [_tokens(report, screen)] if tells else []
     are_first = not tokens or (report.story is None and len(every) <= _FEW_TOKENS)
     return chain([_header(report, screen)], chain(tokens, answer) if are_first else chain(answer, [""], tokens))
+
+
+def _drawn(report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """What a screen shows of a report, the answer on one text: lines, maps and tables, with footnotes."""
+    if report.answer is not None:
+        return (draw_table if report.answer.shape.screen else drawer(report.answer.name))(report.answer, report, screen)
+    if report.is_overview:
+        drawn = [drawer("overview")(report, screen)]
+    else:
+        together, alone = report.parted
+        parts = [pair for pair in (*together, *alone) if not isinstance(pair[0], HeadKinds)]  # the overview counts them
+        drawn = [drawer(part.name)(part, summary, report, screen) for part, summary in parts]
+    footnotes = dict.fromkeys(part.footnote for _, part in report.parts_of(Overall))
+    return chain(*drawn, (Text(footnote, DIM) for footnote in footnotes if footnote))
+
+
+def _next_words(report: Report, invocation: Invocation) -> list[str] | None:
+    """The words of the command to try after this answer; None for many texts, and where there is none."""
+    parts = [part for summary in report.summaries for part in summary.parts]
+    if report.index is not None or (report.answer is None and not parts):
+        return None
+    if report.answer is not None:
+        onwards = report.answer.next
+        if onwards is None:
+            return None
+        if onwards.texts is None and report.batch is not None:
+            return more_of_matrices(report, invocation, *onwards.more)
+        if onwards.texts is None:
+            return on_same_input(onwards.command, report, invocation, *onwards.more)
+        model = invocation.words({"model"}) if onwards.takes_model else []
+        return on_texts(onwards.command, onwards.texts, [*model, *onwards.more])
+    name = "overview" if report.is_overview else parts[0].name
+    next_words = getattr(file_of(name), "next_words", None)
+    words: list[str] | None = None if next_words is None else next_words(report, invocation)
+    return words
 
 
 def _ids(report: Report, screen: Screen) -> Iterator[Text]:

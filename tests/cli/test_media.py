@@ -293,14 +293,15 @@ def test_models_of_one_image_refuse_two(pair: list[Path], seeing: Callable[[str]
         refused(attn("heads", f"{marks} a cat", "-m", seeing("llava"), *images(pair)), 2, said)
 
 
-FADED = 0.78 * 255  # a black patch that gets nothing; a white one is white whatever it gets
+FADED = 0.72 * 255  # a black patch that gets nothing; a white one is white whatever it gets
 _PICTURE = re.compile(r'<image[^>]*base64,([^"]+)"')
 
 
 def pictures(svg: str) -> list[np.ndarray]:
-    """The pixels of every picture but bars of colours, in grey."""
-    found = (base64.b64decode("".join(data.split())) for data in _PICTURE.findall(svg))
-    grey = [np.flipud(Image.open(io.BytesIO(data)).convert("L")) for data in found]  # drawn from below
+    """The pixels of every picture but bars of colours, in grey on white paper."""
+    found = (io.BytesIO(base64.b64decode("".join(data.split()))) for data in _PICTURE.findall(svg))
+    read = [np.flipud(Image.open(file).convert("RGBA")).astype(float) for file in found]  # drawn from below
+    grey = [255 + (x[..., :3].mean(axis=2) - 255) * x[..., 3] / 255 for x in read]
     return [pixels for pixels in grey if pixels.shape[0] < 4 * pixels.shape[1]]
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from attn_cli.fields import COUNT, FLAG, NESTED, NUMBER, TEXT, each, or_none
-from attn_cli.summaries.answer import Answer, LazyTable, Shape, Table
+from attn_cli.summaries.answer import Answer, Shape, Table
 from attn_cli.summaries.columns import Column
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.heads import STATISTICS
@@ -137,12 +137,12 @@ def answer_of(report: Report) -> Answer:
         return report.answer
     shape = SHAPES[report.command]
     has = {name for summary in report.summaries for part in summary.parts for name in part.tables(summary)}
-    tables: dict[str, Table] = {name: LazyTable(partial(_rows, report, name)) for name in shape.tables if name in has}
+    tables: dict[str, Table] = {name: Table(partial(_rows, report, name)) for name in shape.tables if name in has}
     if report.story is not None:
         story = report.story
         answer = {name: value for name, value in story.items() if name not in ("next", "words", "heads")}
         told = {"answer": [answer], "next": story["next"], "needs": story["words"], "brought_by": story["heads"]}
-        tables |= {name: LazyTable(partial(list, rows)) for name, rows in told.items()}
+        tables |= {name: Table(partial(list, rows)) for name, rows in told.items()}
     if report.reads is not None:
         each = ((word, key) for word in report.reads for key in (word["own"], *word["sources"]))
         tables["reads"] = Table.of(

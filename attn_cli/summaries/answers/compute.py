@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from attn_cli.prompt import Token
-from attn_cli.summaries.answer import Answer, LazyTable, Next, Shape, Table
+from attn_cli.summaries.answer import Answer, Next, Shape, Table
 from attn_cli.summaries.reduce import Summary, with_part
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.reducers.output import Outputs
@@ -79,7 +79,7 @@ def computation(
     if count := max((int(rows.max(initial=0)) for rows in masked_rows), default=0):
         verb = "is" if count == 1 else "are"
         findings.append(f"{counted(count, 'row')} {verb} fully masked: weights and output 0")
-    tables = {"cells": LazyTable(cells), "run": Table.of([run])}
+    tables = {"cells": Table(cells), "run": Table.of([run])}
     return Answer(SHAPE, tuple(findings), tables, arrays, next=Next("compute"))
 
 

@@ -10,9 +10,11 @@ from attn_cli.arrays import to_numpy
 from attn_cli.call import Call
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.kernel.stats.wanted import ColumnSums, RowStats, TopK, Wanted
+from attn_cli.prompt import Token
 from attn_cli.summaries.calls.read_shares import By, value_norms
 from attn_cli.summaries.reduce import Part, Reducer, Summary
 from attn_cli.summaries.reducers.kinds.reducer import HeadKindsReducer
+from attn_cli.summaries.reducers.matrix import MatrixOf
 
 MANY_ROWS = 64  # queries; of more a screen has no room for the keys of each
 _KEYS = 12  # of a head that are kept of deciding rows
@@ -169,16 +171,8 @@ class ReceivedShares:
 class OverallKeys(ReceivedShares):
     """Makes `Overall` of a call: the `count` keys that rows attend to most; `abridged` where these are too many."""
 
-    def __init__(
-        self,
-        count: int,
-        *,
-        rows: Sequence[int] | None = None,
-        mean_heads: bool = False,
-        abridged: bool = False,
-        by: By = "weight",
-    ) -> None:
-        super().__init__(rows, by=by, mean_heads=mean_heads)
+    def __init__(self, count: int, *, abridged: bool = False, **how: Any) -> None:
+        super().__init__(**how)
         self.count, self.abridged = count, abridged
 
     def part(self, call: Call, stats: RowStats) -> Overall:
@@ -208,9 +202,15 @@ class DecidingRows(Part):
     count: int = 6  # keys that a screen shows
 
 
+def whole_row(queries: Sequence[Token]) -> int | None:
+    """The row that reads an image as a whole, that of [CLS]; None where the first token is no such."""
+    return 0 if queries[0].special and any(token.row is not None for token in queries) else None
+
+
 def _deciding_queries(call: Call) -> tuple[int, ...]:
     if not call.is_causal:
-        return tuple(range(call.n))
+        row = whole_row(call.queries)
+        return tuple(range(call.n)) if row is None else (row,)
     chosen = tuple(place - 1 for place, token in enumerate(call.queries) if token.generated and place > 0)
     return chosen or (call.n - 1,)
 
@@ -247,14 +247,18 @@ class RowKeys:
     by: By = "weight"
     scores: bool = True
     together: bool = False  # rows are ranked together
-    abridges: bool = False  # for a screen: so are the rows of a call of more than 64 queries
+    abridges: bool = False  # for a screen: so are more than 64 queries; an image has a row, with all of its weights
     all_heads: bool = False  # in the picked rows, or those that choose the next token
 
     def __call__(self, rows: Sequence[int] | None, call: Call) -> Sequence[Reducer]:
-        """The reducer for these rows of a call, None for all."""
+        """The reducers for these rows of a call, None for all."""
         if self.all_heads:
             return [DecidingRowsReducer(rows, self.count), HeadKindsReducer()] if rows is None or len(rows) else []
+        row = None if call.is_causal or not self.abridges else whole_row(call.queries)
+        rows = [row] if rows is None and row is not None else rows
         how: Any = {"rows": rows, "mean_heads": self.mean_heads, "by": self.by}
-        if self.together or (self.abridges and call.n > MANY_ROWS):
+        if self.together or (self.abridges and rows is None and call.n > MANY_ROWS):
             return [OverallKeys(self.count, abridged=not self.together, **how)]
-        return [TopKeys(self.count, scores=self.scores, **how)]
+        top = TopKeys(self.count, scores=self.scores, **how)
+        is_drawn = self.abridges and rows and len(rows) == 1 and any(key.row is not None for key in call.keys)
+        return [top, MatrixOf(kinds=("weights" if self.by == "weight" else "shares",), **how)] if is_drawn else [top]

@@ -120,9 +120,9 @@ class MatrixOf:
     def __init__(
         self,
         most: tuple[int | None, int | None] = (None, None),
+        rows: Sequence[int] | None = None,
         *,
         kinds: Sequence[str] = ("weights",),
-        rows: Sequence[int] | None = None,
         keys: Sequence[int] | None = None,
         mean_heads: bool = False,
         by: By = "weight",

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 
 from attn_cli.call import Call
-from attn_cli.model.intervention import HeadPlace
 from attn_cli.recording import Recording
 from attn_cli.summaries.calls.in_words import words_of
 from attn_cli.summaries.reduce import Reducer, Summary, with_part
@@ -68,50 +67,38 @@ def overview_of(report: Report, *, on_screen: bool) -> Report:
     return replace(told, summaries=tuple(summary.without(DecidingRows) for summary in told.summaries))
 
 
-def with_one_head(summary: Summary) -> Summary:
-    """The summary of a call with the weights of one head alone, so that each call's take the memory of one head's."""
-    kinds, matrix = summary.part(HeadKinds), summary.part(Matrix)
-    if kinds is None or matrix is None or matrix.chosen is not None:
-        return summary
-    out = next(iter(standing_out([summary])), None)
-    if out is None:
-        place, at = summary.place, int(kinds.peaks.weight.argmax())
-        out = StandOut(0, at, place.layer, place.heads[at], FOCUSED, False, float(kinds.peaks.weight[at]), 0, None)
-    return _with(summary, _of_head(matrix, summary, out.at, out))
-
-
-def _of_head(matrix: Matrix, summary: Summary, at: int, chosen: StandOut | None = None) -> Matrix:
-    weights = None if matrix.weights is None else matrix.weights[[at]]
-    return replace(matrix, weights=weights, heads=(summary.place.heads[at],), chosen=chosen)
-
-
-def _with(summary: Summary, matrix: Matrix) -> Summary:
-    return replace(summary, parts=(*summary.without(Matrix).parts, matrix))
-
-
-def with_one_matrix(summaries: Sequence[Summary], place: HeadPlace | None = None) -> tuple[Summary, ...]:
-    """The summaries of all calls; only the matrix of the head at `place`, or that stands out most, is kept."""
-    chosen = [matrix.chosen for _, matrix in with_part(summaries, Matrix) if matrix.chosen]
-    best = min(chosen, key=lambda head: head.order, default=None)
-    alone = sum(len(summary.place.heads) for summary in summaries) == 1
-    kept = []
-    for summary in summaries:
-        own, matrix = summary.place, summary.part(Matrix)
-        if matrix is None or (place is None and matrix.chosen is not best):
-            kept.append(summary.without(Matrix))
-        elif place is None:
-            kept.append(_with(summary, replace(matrix, chosen=None if alone else best)))
-        elif (own.layer, own.stream) == (place.layer, place.stream) and place.head in own.heads:
-            kept.append(_with(summary, _of_head(matrix, summary, own.heads.index(place.head))))
-        else:
-            kept.append(summary.without(Matrix))
-    return tuple(kept)
-
-
 def with_one_matrix_alone(report: Report) -> Report:
     """The report with the matrix of the head of what is told first, else that stands out most."""
-    head = told_head(report)
-    summaries = () if head is None else with_one_matrix(report.summaries, head_place(head))
-    if not with_part(summaries, Matrix):
-        summaries = with_one_matrix(tuple(map(with_one_head, report.summaries)))
-    return replace(report, summaries=summaries)
+    told, places = told_head(report), [summary.place for summary in report.summaries]
+    if told is not None:
+        head = head_place(told)
+        layers = [(place.layer, place.stream) == (head.layer, head.stream) for place in places]
+        calls = [at for at, place in enumerate(places) if layers[at] and head.head in place.heads]
+        if with_part([report.summaries[at] for at in calls], Matrix):
+            return _with_matrix(report, calls, head.head, None)
+    out = _standing_out_most(report.summaries)
+    alone = sum(len(place.heads) for place in places) == 1
+    return report if out is None else _with_matrix(report, [out.call], out.head, None if alone else out)
+
+
+def _standing_out_most(summaries: Sequence[Summary]) -> StandOut | None:
+    """The head that stands out most, for want of one that with the heaviest key; None where no matrix is judged."""
+    judged = [(at, x, x.part(HeadKinds)) for at, x in enumerate(summaries) if x.part(Matrix) is not None]
+    peaks = [(at, x.place, kinds.peaks.weight) for at, x, kinds in judged if kinds is not None]
+    if outs := [out for out in standing_out(summaries) if out.call in [at for at, *_ in peaks]]:
+        return outs[0]
+    for call, place, weight in sorted(peaks, key=lambda peak: -float(peak[2].max()))[:1]:
+        at = int(weight.argmax())
+        return StandOut(call, at, place.layer, place.heads[at], FOCUSED, False, float(weight[at]), 0, None)
+    return None
+
+
+def _with_matrix(report: Report, calls: Sequence[int], head: int, chosen: StandOut | None) -> Report:
+    kept = [summary.without(Matrix) for summary in report.summaries]
+    for at in calls:
+        summary, matrix = report.summaries[at], report.summaries[at].part(Matrix)
+        if matrix is not None:
+            weights = None if matrix.weights is None else matrix.weights[[summary.place.heads.index(head)]]
+            own = replace(matrix, weights=weights, heads=(head,), chosen=chosen)
+            kept[at] = replace(summary, parts=(*kept[at].parts, own))
+    return replace(report, summaries=tuple(kept))

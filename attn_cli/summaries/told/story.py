@@ -108,7 +108,18 @@ def finding(story: Story) -> str:
     answer = quoted(cut_after_word(story["answer"].strip(), _LONGEST))
     for word in needed(story["words"])[:1]:
         return f"{answer} needs {quoted(cut_after_word(word['text'], _LONGEST))}: {word['bits']:+.2f} bits without it"
-    return f"{'wrote' if story['generated'] else 'next'} {answer}, p {story['probability']:.2g}"
+    return f"{'wrote' if story['generated'] else 'next'} {answer}, {likelihood(story)}"
+
+
+def likelihood(story: Story) -> str:
+    """The probability of the answer, `43%`; of several generated tokens its geometric mean, `27% a token`."""
+    count = len(story["rows"]) if story["generated"] else 1
+    return percent(story["probability"] ** (1 / count)) + " a token" * (count > 1)
+
+
+def percent(p: float) -> str:
+    """A probability: `43%`, `0.4%` or `1.2e-05`."""
+    return f"{p:.0%}" if p >= 0.01 else f"{p:.1%}" if p >= 0.001 else f"{p:.1e}"
 
 
 def main_head(story: Story) -> Row | None:

@@ -12,10 +12,9 @@ from attn_cli.summaries.reducers.output import Outputs
 from attn_cli.summaries.report import Report
 from attn_cli.views.answers.matrices import matrix_maps
 from attn_cli.views.answers.outputs import draw as draw_outputs
-from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.heatmap import HeatMap, arranged
 from attn_cli.views.drawing.labels import rule_words
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.side_by_side import arranged
 from attn_cli.views.drawing.table import finding_lines
 
 _OF_PRODUCTS = {"scores": "scores = q · k"}

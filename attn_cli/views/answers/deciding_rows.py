@@ -5,6 +5,7 @@ from dataclasses import replace
 from textwrap import wrap
 
 import numpy as np
+from rich.console import RenderableType
 from rich.text import Text
 
 from attn_cli.prompt import Token
@@ -18,6 +19,9 @@ from attn_cli.text import counted
 from attn_cli.views.answers import story
 from attn_cli.views.answers.story import named, token_name
 from attn_cli.views.drawing.cells import BOLD, DIM, packed
+from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.image import image_map
+from attn_cli.views.drawing.image_grid import image_grids
 from attn_cli.views.drawing.labels import head_choice, head_name
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.table import legend_lines, table_lines
@@ -29,9 +33,11 @@ _LEAST_WEIGHT, _LEAST_SHARE = 0.05, 0.05  # of a key that a head attends to; of 
 SHARES = "share: weight x value length, of all that is read"
 
 
-def draw_token(report: Report, screen: Screen) -> Iterator[Text]:
-    """Lines: the keys that a token reads, the heads that attend to another, and what comes next, if it is told."""
+def draw_token(report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """The keys that a token reads, on an image as a map, the heads that attend to another, and what comes next."""
     yield from draw_row(report, screen)
+    for drawn in read_maps(report, seen_of(report), screen):
+        yield from ("", drawn)
     yield from _heads_lines(seen_of(report), screen)
     if report.story is not None:
         yield from story.draw(report.story, report.prompts[0], screen)
@@ -79,6 +85,12 @@ def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
         yield from named("itself", [f"{weight[part.rows[0]]:.2f}"], screen)
     if template := template_of(report, first):
         yield from named("template", [f"all {len(template)} tokens together {shares[template].sum():.2f}"], screen)
+
+
+def read_maps(report: Report, seen: Seen, screen: Screen) -> list[HeatMap]:
+    """The share of each patch of an image in what the rows that decide read, as a map; [] for a text."""
+    title, shares = "share of what is read, by patch", read_shares(seen)
+    return [image_map(shares, grid, "weights", title, report, screen) for grid in image_grids(seen[0][0].keys)]
 
 
 def ranked_keys(seen: Seen, sinks: set[int]) -> tuple[str, list[int], np.ndarray, np.ndarray]:

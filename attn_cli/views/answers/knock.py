@@ -7,8 +7,8 @@ from rich.text import Text
 from attn_cli.selection import ranges
 from attn_cli.summaries.answer import Answer, head_name
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.told.story import percent
 from attn_cli.text import counted, quoted
-from attn_cli.views.answers.story import percent
 from attn_cli.views.drawing.cells import fit
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.drawing.table import finding_lines, legend_lines, table_lines

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from rich.console import RenderableType
@@ -11,14 +12,14 @@ from attn_cli.prompt import Token, later_pieces
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
+from attn_cli.summaries.told.overview import told_head
 from attn_cli.views.drawing.cells import BOLD, packed
-from attn_cli.views.drawing.heatmap import HeatMap, kind_of
+from attn_cli.views.drawing.heatmap import HeatMap, arranged, kind_of
 from attn_cli.views.drawing.image import query_maps
 from attn_cli.views.drawing.image_grid import image_grids
 from attn_cli.views.drawing.labels import head_choice, head_name, place_prefix, text_with_mark, token_label, which_heads
 from attn_cli.views.drawing.panels import ColoredText
 from attn_cli.views.drawing.screen import Screen
-from attn_cli.views.drawing.side_by_side import arranged
 from attn_cli.views.drawing.text_layout import LATER_PIECE
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import on_same_input
@@ -38,9 +39,14 @@ def draw(matrix: Matrix, summary: Summary, report: Report, screen: Screen) -> It
 
 
 def heat_maps(report: Report, screen: Screen) -> Iterator[HeatMap]:
-    """The maps of all matrices of a report."""
+    """The maps of all matrices of a report; of what is told first, the cell: of rows that read, the heaviest."""
     drawn = (part for summary, matrix in report.parts_of(Matrix) for part in draw(matrix, summary, report, screen))
-    yield from (part for part in drawn if isinstance(part, HeatMap))
+    head = told_head(report)
+    for part in (part for part in drawn if isinstance(part, HeatMap)):
+        if head is not None and part.block == (1, 1) and not part.image and head["key"] < len(part.columns):
+            rows = [head["query"]] if report.story is None else report.story["rows"]
+            part = replace(part, marked=(max(rows, key=part.values[:, head["key"]].__getitem__), head["key"]))
+        yield part
 
 
 def next_words(report: Report, invocation: Invocation) -> list[str] | None:
@@ -63,24 +69,18 @@ def matrix_maps(
     is_compute = report.batch is not None
     alone = is_compute and len(matrix.head_names(summary)) == 1
     is_product = summary.rule["scale"] == 1 and not summary.rule["bias"] and summary.rule["softcap"] is None
+    numbers = [summary.queries[row].index for row in rows], [key.index for key in keys]
+    words = _names([summary.queries[row] for row in rows]), _names(keys)
     titles = titles or {"scores": "scores = q · k" if is_product else "scaled scores"}
     for kind, values in matrix.maps:
         for at, head in enumerate(matrix.head_names(summary)):
             title = titles.get(kind, kind)
             title = title if alone else f"{which_heads(matrix.averaged, head, matrix.by)} · {title}"
-            yield HeatMap(
-                _masked(values[at], summary, matrix, rows) if kind != "scores" else values[at],
-                kind_of(kind, values[at]),
-                place_prefix(summary, report) + title,
-                _names([summary.queries[row] for row in rows]),
-                _names(keys),
-                screen,
-                scale=report.scale,
-                block=matrix.block,
-                pooling="farthest from 0" if kind == "scores" and matrix.pooling == "max" else matrix.pooling,
-                ends=matrix.ends,
-                row_numbers=[summary.queries[row].index for row in rows],
-            )
+            title = place_prefix(summary, report) + title
+            shown = _masked(values[at], summary, matrix, rows) if kind != "scores" else values[at]
+            pooling = "farthest from 0" if kind == "scores" and matrix.pooling == "max" else matrix.pooling
+            how = kind_of(kind, values[at])
+            yield HeatMap(shown, how, title, *words, screen, report.scale, matrix.block, pooling, matrix.ends, *numbers)
 
 
 def _names(tokens: Sequence[Token]) -> list[str]:

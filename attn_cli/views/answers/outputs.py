@@ -17,16 +17,10 @@ from attn_cli.views.drawing.segments import blocks_of
 
 def draw(outputs: Outputs, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
     """Maps of the output of attention, queries by dimensions; one that is larger than the screen is pooled."""
-    for each in output_maps(outputs, summary, report, screen):
-        yield ""
-        yield each
-
-
-def output_maps(outputs: Outputs, summary: Summary, report: Report, screen: Screen) -> Iterator[HeatMap]:
-    """A heat map of queries by dimensions of each head's output, or one of all heads' outputs joined."""
     for values, name in zip(outputs.values, outputs.names, strict=True):
         rows, columns = (-(-count // most) for count, most in zip(values.shape, largest_map(screen), strict=True))
         block = max(rows, 1), max(columns, 1)
+        yield ""
         yield HeatMap(
             farthest(blocks_of(np.maximum, values, block), blocks_of(np.minimum, values, block)),
             "output",

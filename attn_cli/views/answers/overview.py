@@ -126,7 +126,7 @@ def _template(report: Report, screen: Screen) -> Iterator[Text]:
 def _chosen_matrix(report: Report, screen: Screen) -> Iterator[RenderableType]:
     yield from _matrix(report, screen)
     more = screen.hint("-H 3.1 draws another, -H all every one", 'heads="3.1" draws another')
-    yield packed_text(["chosen: the head that stands out most", *more], screen, DIM)
+    yield packed_text(["chosen: the head that attn inspect opens", *more], screen, DIM)
 
 
 _ONE_SCREEN = {"matrix": _chosen_matrix, "heads": _outline}

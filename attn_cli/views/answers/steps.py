@@ -12,11 +12,10 @@ from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.report import Report
 from attn_cli.text import visible
 from attn_cli.views.drawing.cells import BOLD, DIM, PLAIN, fit
-from attn_cli.views.drawing.heatmap import HeatMap, kind_of
+from attn_cli.views.drawing.heatmap import HeatMap, arranged, kind_of
 from attn_cli.views.drawing.labels import text_with_mark
 from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen, label_columns
-from attn_cli.views.drawing.side_by_side import arranged
 from attn_cli.views.drawing.table import digits_of, rounded
 from attn_cli.views.invocation import Invocation
 from attn_cli.views.same_input import more_of_matrices, on_same_input

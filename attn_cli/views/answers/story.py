@@ -10,7 +10,17 @@ from rich.text import Text
 from attn_cli.prompt import Prompt, Token
 from attn_cli.recording import Recording
 from attn_cli.summaries.answer import head_name
-from attn_cli.summaries.told.story import LEAST_BITS, Row, Story, kept_story, needed, readers, recorded_cell
+from attn_cli.summaries.told.story import (
+    LEAST_BITS,
+    Row,
+    Story,
+    kept_story,
+    likelihood,
+    needed,
+    percent,
+    readers,
+    recorded_cell,
+)
 from attn_cli.text import cut_after_word, quoted, visible
 from attn_cli.views.drawing.bars import bar, bar_style
 from attn_cli.views.drawing.cells import BOLD, DIM, fit, packed
@@ -47,11 +57,11 @@ def draw(story: Story, prompt: Prompt, screen: Screen) -> Iterator[Text]:
 
 
 def answer_words(story: Story, prompt: Prompt, longest: int = _LONGEST) -> list[str]:
-    """`next`, the likeliest tokens with their probabilities; or `wrote`, what the model generated and its p."""
+    """`next`, the likeliest tokens with their probabilities; or `wrote`, what the model generated."""
     if story["generated"]:
         quote = "" if prompt.generated is None else prompt.generated.quote
         text = cut_after_word(visible(quote or story["answer"].strip()), longest)
-        return ["wrote", f'"{text}"', f"p {story['probability']:.2g}"]
+        return ["wrote", f'"{text}"', likelihood(story)]
     kept = [row for at, row in enumerate(story["next"]) if not at or row["probability"] >= _LEAST_PERCENT]
     return ["next", *(f"{quoted(row['token'])} {percent(row['probability'])}" for row in kept)]
 
@@ -126,11 +136,6 @@ def legend(story: Story, prompt: Prompt, screen: Screen) -> Iterator[Text]:
     removed = ", or the head removed," if any(abs(head["bits"]) >= LEAST_BITS for head in story["heads"]) else ""
     told = f"bits: what {what} loses when the {noun} is hidden{removed} in {where}"
     yield from (Text(line, DIM) for line in wrap(told, screen.width))
-
-
-def percent(p: float) -> str:
-    """A probability: `43%`, `0.4%` or `1.2e-05`."""
-    return f"{p:.0%}" if p >= _LEAST_PERCENT else f"{p:.1%}" if p >= _LEAST_PERCENT / 10 else f"{p:.1e}"
 
 
 def linked_lines(recording: Recording) -> Iterator[list[dict[str, Any]]]:

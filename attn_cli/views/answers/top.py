@@ -22,7 +22,7 @@ from attn_cli.views.drawing.labels import (
 )
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.invocation import Invocation
-from attn_cli.views.same_input import HIDDEN, is_recorded, matrix_of_head, on_same_input
+from attn_cli.views.same_input import matrix_of_head, on_same_input
 
 
 def draw(top: Top, summary: Summary, report: Report, screen: Screen) -> Iterator[RenderableType]:
@@ -54,7 +54,4 @@ def next_words(report: Report, invocation: Invocation) -> list[str] | None:
         return on_same_input("matrix", report, invocation, "-l", layer)
     if top.averaged:
         return on_same_input("top", report, invocation, *query, "-l", layer)
-    trivial = float(top.weights[at, row].max()) == 1  # a row that sees one key, such as the first of a causal head
-    if is_recorded(invocation) and not trivial:
-        return on_same_input("inspect", report, invocation.without(HIDDEN), *query)
     return matrix_of_head(summary, int(at), report, invocation)

@@ -10,7 +10,7 @@ import numpy as np
 
 from attn_cli.errors import optional
 from attn_cli.text import visible
-from attn_cli.views.drawing.palette import Ramp, color_at, is_light, lit
+from attn_cli.views.drawing.palette import Ramp, color_at, is_light
 
 TITLE, LABEL, NOTE, LEAST = 7.0, 6.0, 5.5, 4.0  # of letters in points; a label smaller than the last is left out
 GAP, BAR = 8.0, 44.0  # between panels; of the bar of colours with its numbers, its name and a gap before it
@@ -89,9 +89,18 @@ class Sheet:
         self.write(left, self.top + TITLE, self.fitted(text, size, room), size)
 
     def note(self, text: str, left: float = 0.0) -> None:
-        """Write a note in grey, cut where it has no room, and go on below it."""
-        self.write(left, self.top + NOTE, self.fitted(text, NOTE, self.width - left), NOTE, color=FAINT)
-        self.top += NOTE + 3
+        """Write a note in grey, and go on below it; where it has no room it is broken between its parts, or cut."""
+        (first, *rest), room = text.split(" · "), self.width - left
+        lines = [first]
+        for part in rest:
+            longer = f"{lines[-1]} · {part}"
+            if self.length(longer, NOTE) <= room:
+                lines[-1] = longer
+            else:
+                lines.append(part)
+        for line in lines:
+            self.write(left, self.top + NOTE, self.fitted(line, NOTE, room), NOTE, color=FAINT)
+            self.top += NOTE + 3
 
     def length(self, text: str, size: float) -> float:
         """How long a text is in points."""
@@ -108,18 +117,18 @@ class Sheet:
         """A rectangle at the top."""
         self.page.add_patch(self.library.patches.Rectangle((left, self.top), width, height, **look))
 
-    def color_bar(self, top: float, height: float, ramp: Ramp, title: str = "", *, fades: bool = False) -> None:
-        """The scale of a title's numbers at the right, with three of them; that of a picture fades a grey."""
+    def color_bar(self, top: float, height: float, ramp: Ramp, title: str = "") -> None:
+        """The scale of a title's numbers at the right, with three of them."""
         levels = np.linspace(1, 0, 64)[:, None]
         axes = self.axes(self.width - BAR + 8, top, 6, height)
-        shown = lit(np.full((64, 1, 3), 64), levels, ramp.scale) if fades else colors(levels, ramp)
-        axes.imshow(shown, aspect="auto", extent=(0, 1, 0, 1))
+        axes.imshow(colors(levels, ramp), aspect="auto", extent=(0, 1, 0, 1))
         middle = 0.5 if ramp.diverging else {"sqrt": 0.25, "log": 10**-1.5}.get(ramp.scale, 0.5)
         values = (ramp.low + share * (ramp.high - ramp.low) for share in (0.0, middle, 1.0))
         axes.set(xticks=[], yticks=(0, 0.5, 1), yticklabels=[f"{value:.2g}".replace("-", "−") for value in values])
         axes.yaxis.tick_right()
         axes.yaxis.set_label_position("right")
         name = next((one for one in ("weight", "score") if f"{one}s" in title), "")
+        name += f", {ramp.scale} scale" * (ramp.scale in ("sqrt", "log") and not ramp.diverging)
         axes.set_ylabel(name, labelpad=2, color=FAINT)
 
     def saved(self, format: str) -> bytes:

@@ -1,14 +1,16 @@
 """A matrix as cells on a screen: numbers where they fit, then colour alone, then two rows to a line."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from math import isfinite
 
 import numpy as np
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment
+from rich.table import Table
 
 from attn_cli.text import visible
 from attn_cli.views.drawing.cells import BOLD, DIM, fit, fit_right, joined, packed
@@ -20,6 +22,7 @@ ZEROS_MARKED = ("weights", "change")  # kinds of which a 0 is a mark, so that th
 _MARK = "·"  # of a masked cell, of a weight of exactly 0, and of the lowest weight, as a blank is a masked one
 _FEW_KEYS = 4  # with so few keys, one with half of the weight is no sink
 _LEAST_WEIGHT = 0.05  # on any key but the sink, for a map
+_GAP, _NARROWEST = 3, 30  # columns between two maps, and of the title of one beside another
 _FEW_PATCHES = 8  # an image with at most this many columns may have numbers in its cells
 
 
@@ -28,13 +31,13 @@ class HeatMap:
     """A drawing of `values` `[n, m]` on a screen, in which rows are queries and columns are keys.
 
     kind         "weights" (0 .. max, viridis); anything else is signed and diverges about 0
-    row_numbers  the query index or name of every row; None means 0, 1, 2, ...
+    row_numbers  the query index or name of every row; None means 0, 1, 2, ...; so for columns
     block        (rows, keys) that a cell stands for, pooled by `pooling`
     ends         the smallest and the largest of all pooled numbers where cells don't show both; else None
     image        whether cells are patches of an image; then only small maps have numbers
     below        the picture `[height, width, 3]` that the cells lie on
     lit          the lines of that picture in the light of the cells; none on a screen without half blocks
-    outlined     (row, column) of patches that a figure's bars name
+    marked       (row, column) of the cell that is told, which a figure frames
     """
 
     values: np.ndarray
@@ -48,12 +51,13 @@ class HeatMap:
     pooling: str = "max"
     ends: tuple[float, float] | None = None
     row_numbers: Sequence[int | str] | None = None
+    column_numbers: Sequence[int | str] | None = None
     column_word: str = "keys"
     row_word: str = "queries"
     image: bool = False
     below: np.ndarray | None = None
     lit: Sequence[list[Segment]] = ()
-    outlined: Sequence[tuple[int, int]] = ()
+    marked: tuple[int, int] | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in self.lines():
@@ -65,16 +69,17 @@ class HeatMap:
         if self._is_blank:
             return [*self._heading(), *self._blank()]
         if self.lit:
-            return [*self._heading(), *self.lit, [Segment("lit: much weight, faded: little", DIM)]]
+            said = f"full colour: {self._finite.max():.3g}, faded: less"
+            return [[Segment(fit(self.title, self.screen.width).rstrip(), BOLD)], *self.lit, [Segment(said, DIM)]]
         body = self._halved() if self._halves else self._cells()
         return [*self._heading(), [self._header()], *body, *self._legend(), *self._hint()]
 
     @cached_property
     def _ramp(self) -> Ramp:
-        return ramp_for(self._colored, self.kind, self.scale, light=self.screen.light)
+        return ramp_for(self.colored, self.kind, self.scale, light=self.screen.light)
 
     @cached_property
-    def _sink(self) -> int | None:
+    def sink(self) -> int | None:
         """The column that holds more than half of the weight, which has no colour; None where colours are of all."""
         m = self.values.shape[1]
         if self.kind != "weights" or self.scale != "linear" or m <= _FEW_KEYS or self.image:
@@ -84,13 +89,14 @@ class HeatMap:
         return key if received[key] * 2 > received.sum() else None
 
     @property
-    def _colored(self) -> np.ndarray:
-        return self.values if self._sink is None else np.delete(self.values, self._sink, axis=1)
+    def colored(self) -> np.ndarray:
+        """The values that have a colour: all but the sink's."""
+        return self.values if self.sink is None else np.delete(self.values, self.sink, axis=1)
 
     @property
     def _is_blank(self) -> bool:
         is_seen = self.screen.height is not None or self.screen.depth != "none"
-        return is_seen and self._sink is not None and float(np.max(self._colored, initial=0.0)) < _LEAST_WEIGHT
+        return is_seen and self.sink is not None and float(np.max(self.colored, initial=0.0)) < _LEAST_WEIGHT
 
     @cached_property
     def _levels(self) -> np.ndarray:
@@ -197,7 +203,7 @@ class HeatMap:
     def _header(self) -> Segment:
         width, step, m = self._cell[0], self.block[1], self.values.shape[1]
         if step == 1 and (width >= 5 or len(str(m - 1)) < width):
-            labels = self.columns if width >= 5 else [str(index) for index in range(m)]
+            labels = self.columns if width >= 5 else [str(index) for index in self.column_numbers or range(m)]
             return Segment("".join(fit_right(label, width) for label in labels), DIM)
         every = 5 if width > 1 else 10
         marks = [f"{at * step:<{every * width}}" for at in range(0, m, every)]
@@ -213,8 +219,8 @@ class HeatMap:
                 Segment(self._text(value, level), style(level, self._ramp, depth))
                 for value, level in zip(self.values[row].tolist(), levels, strict=True)
             ]
-            if self._sink is not None and self._has_ramp:
-                line[self._sink] = self._uncolored(self.values[row, self._sink])
+            if self.sink is not None and self._has_ramp:
+                line[self.sink] = self._uncolored(self.values[row, self.sink])
             lines.append([*line, self._label(label)])
         return lines
 
@@ -231,9 +237,9 @@ class HeatMap:
         for top, label in zip(range(0, self.values.shape[0], 2), labels, strict=True):
             below = steps[top + 1] if top + 1 < len(steps) else np.full(steps.shape[1], MASKED_STEP)
             pairs = zip(steps[top].tolist(), below.tolist(), strict=True)
-            line = [Segment(*half_cell(upper, lower, self._ramp, self.screen)) for upper, lower in pairs]
-            if self._sink is not None:
-                line[self._sink] = Segment("▒", DIM)
+            line = [Segment(*half_cell(upper, lower, self._ramp.colors, self.screen.depth)) for upper, lower in pairs]
+            if self.sink is not None:
+                line[self.sink] = Segment("▒", DIM)
             lines.append([*line, self._label(label)])
         return lines
 
@@ -282,18 +288,18 @@ class HeatMap:
 
     def _hint(self) -> list[list[Segment]]:
         """A line that names the coloured columns, where a column has no colour; none where all have one."""
-        if self._sink is None or not self._has_ramp:
+        if self.sink is None or not self._has_ramp:
             return []
         drawn = "hatched" if not self._cell[1] else "uncoloured"
-        half = f"{self._sink_name} holds more than half of the weight and is {drawn}: colours are of the rest"
+        half = f"{self.sink_name} holds more than half of the weight and is {drawn}: colours are of the rest"
         parts = [half, *self.screen.hint("(--color-scale raw: of all)")]
         return [[Segment(line, DIM)] for line in packed(parts, self.screen.width, " ")]
 
     def _blank(self) -> list[list[Segment]]:
-        assert self._sink is not None
-        held = self.values[:, self._sink]
-        least, rest = float(held[np.isfinite(held)].min()), float(np.max(self._colored, initial=0.0))
-        parts = [f"no picture: every row gives {self._sink_name} {np.floor(1000 * least) / 1000:.3f} or more,"]
+        assert self.sink is not None
+        held = self.values[:, self.sink]
+        least, rest = float(held[np.isfinite(held)].min()), float(np.max(self.colored, initial=0.0))
+        parts = [f"no picture: every row gives {self.sink_name} {np.floor(1000 * least) / 1000:.3f} or more,"]
         parts += [
             f"and any other key at most {np.ceil(1000 * rest) / 1000:.3f}",
             *self.screen.hint("(--color-scale raw draws it)"),
@@ -301,8 +307,9 @@ class HeatMap:
         return [[Segment(line)] for line in packed(parts, self.screen.width, " ")]
 
     @property
-    def _sink_name(self) -> str:
-        key = self._sink or 0
+    def sink_name(self) -> str:
+        """The sink by its number and token."""
+        key = self.sink or 0
         name = f"{key} {visible(self.columns[key])}" if self.block[1] == 1 else f"a key near {key * self.block[1]}"
         return fit(name, 24).rstrip()
 
@@ -312,3 +319,27 @@ def kind_of(name: str, values: np.ndarray) -> str:
     if name == "scores":
         return name
     return "change" if np.any((values < 0) & np.isfinite(values)) else "weights"
+
+
+def arranged(maps: Sequence[HeatMap], screen: Screen) -> Iterator[RenderableType]:
+    """Maps with an empty line above each: in files and pipes one below the other, on a terminal side by side."""
+    if screen.height is None:
+        yield from (part for each in maps for part in ("", each))
+        return
+    for _, group in groupby(maps, key=lambda each: each.values.shape):
+        alike = list(group)
+        across = max(1, min((screen.width + _GAP) // (max(alike[0].width, _NARROWEST) + _GAP), len(alike)))
+        narrow = replace(screen, width=(screen.width - _GAP * (across - 1)) // across)
+        for start in range(0, len(alike), across):
+            yield ""
+            row = [replace(each, screen=narrow) if across > 1 else each for each in alike[start : start + across]]
+            yield row[0] if across == 1 else _beside(row, narrow.width)
+
+
+def _beside(maps: Sequence[HeatMap], width: int) -> Table:
+    """Maps side by side, `width` columns each: shorter titles stand lower, so that cells are at one height."""
+    deepest, grid = max(each.title_lines for each in maps), Table.grid(padding=(0, _GAP, 0, 0), pad_edge=False)
+    for _ in maps:
+        grid.add_column(width=width)
+    grid.add_row(*(Group(*[""] * (deepest - each.title_lines), each) for each in maps))
+    return grid

@@ -12,7 +12,7 @@ from rich.text import Text
 from attn_cli.call import Call
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Summary, with_part
-from attn_cli.summaries.reducers.keys import Received, mean_received
+from attn_cli.summaries.reducers.keys import Received, mean_received, whole_row
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
 from attn_cli.views.drawing.cells import DIM, fit, packed_text
@@ -26,19 +26,14 @@ from attn_cli.views.drawing.segments import blocks_of
 _MARK = (255, 79, 216)  # around the patch under the cursor
 _TALL = 54  # rows of half blocks that a picture takes at most
 _OTHERS = 3  # how many keys outside the image are named
-_Drawn = tuple[Sequence[int] | None, tuple[int | None, int | None]]  # rows; the most rows and keys of a map
+_Drawn = tuple[tuple[int | None, int | None], Sequence[int] | None]  # the most rows and keys of a map; rows
 
 
-def whole_row(queries: Sequence[Token]) -> int | None:
-    """The row that reads an image as a whole, that of [CLS]; None where the first token is no such."""
-    return 0 if queries[0].special and any(token.row is not None for token in queries) else None
-
-
-def drawn_of_image(call: Call, rows: Sequence[int] | None, most: tuple[int | None, int | None]) -> _Drawn:
-    """The rows to draw of a call, and the largest map: of an image its whole row, or those picked, patch by patch."""
+def drawn_of_image(rows: Sequence[int] | None, call: Call, most: tuple[int | None, int | None]) -> _Drawn:
+    """The largest map of a call, and the rows to draw: of an image its whole row, or those picked, patch by patch."""
     row = None if call.is_causal else whole_row(call.queries)
     rows = [row] if rows is None and row is not None else rows
-    return rows, (None, None) if rows is not None and image_grids(call.keys) else most
+    return (None, None) if rows is not None and image_grids(call.keys) else most, rows
 
 
 def query_maps(
@@ -83,18 +78,9 @@ def image_map(values: np.ndarray, grid: ImageGrid, kind: str, title: str, report
         levels = ramp_for(pooled, kind, report.scale).levels(pooled)
         side = max(min(_TALL // len(pooled), screen.width // pooled.shape[1]), 1)
         lines = half_blocks(picture, levels, side, (), screen, report.scale)
+    title, block = f"{title} · {grid.name}" if grid.name else title, (step, step)
     return HeatMap(
-        pooled,
-        kind,
-        f"{title} · {grid.name}" if grid.name else title,
-        rows,
-        columns,
-        screen,
-        scale=report.scale,
-        block=(step, step),
-        image=True,
-        below=picture,
-        lit=lines,
+        pooled, kind, title, rows, columns, screen, report.scale, block, image=True, below=picture, lit=lines
     )
 
 
@@ -104,14 +90,15 @@ def half_blocks(
     """The picture in the light of its patches' levels `[rows, columns]`, in half blocks, `side` for a patch's side."""
     shape = (side * len(levels) + side * len(levels) % 2, side * levels.shape[1])
     places = [np.arange(size) * pixels // size for size, pixels in zip(shape, picture.shape, strict=False)]
-    pixels = lit(picture[np.ix_(*places)], levels, scale, paper=screen.light)
+    colors, alpha = np.split(lit(picture[np.ix_(*places)], levels, scale), [3], axis=2)
+    pixels = np.rint(colors * (alpha / 255) + (255 if screen.light else 16) * (1 - alpha / 255)).astype(np.uint8)
     if marked:
         top, left = (side * at for at in marked)
         patch = pixels[top : top + side, left : left + side]
         patch[0] = patch[-1] = patch[:, 0] = patch[:, -1] = _MARK
     pairs = np.concatenate([pixels[::2], pixels[1::2]], axis=2).tolist()
-    colors = [[(Color.from_rgb(*pair[:3]), Color.from_rgb(*pair[3:])) for pair in line] for line in pairs]
-    return [[Segment("▀", Style.from_color(*pair)) for pair in line] for line in colors]
+    halves = [[(Color.from_rgb(*pair[:3]), Color.from_rgb(*pair[3:])) for pair in line] for line in pairs]
+    return [[Segment("▀", Style.from_color(*pair)) for pair in line] for line in halves]
 
 
 def _rest(weights: np.ndarray, grids: Sequence[ImageGrid], keys: Sequence[Token], screen: Screen) -> Text:

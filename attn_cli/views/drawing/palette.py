@@ -22,6 +22,7 @@ _OWN = {  # the ends of berlin and vik (Crameri 2018), grey at 0: masked cells a
         for stop in ["ffffff", "e3e9f6", "bfd3ec", "8fb8de", "5b96cb", "3872b4", "2a4f96", "23306f", "180d3f"]
     ),
 }
+_FAINTEST = 0.28  # how much of a picture is seen where no weight is
 _DARK, _LIGHT = Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)
 _RED, _GREEN, _YELLOW, _BLUE, _CYAN = 1, 2, 3, 4, 6
 _SIXTEEN = (None, _BLUE, _CYAN, _GREEN, _YELLOW)
@@ -72,10 +73,11 @@ class Ramp:
 
 
 def ramp_for(values: np.ndarray, kind: str, scale: str, *, light: bool = False) -> Ramp:
-    """The ramp of values: for "weights" from 0 to the largest, else symmetric about 0."""
+    """The ramp of values: for "weights" from 0 to the largest, "alike" from the least on, else symmetric about 0."""
     finite = values[np.isfinite(values)]
-    if kind == "weights":
-        return Ramp(0.0, float(finite.max()) if finite.size else 1.0, scale=scale, light=light)
+    if kind in ("weights", "alike"):
+        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+        return Ramp(low if kind == "alike" else 0.0, high, scale=scale, light=light)
     reach = float(np.abs(finite).max()) if finite.size else 1.0
     return Ramp(-reach, reach, diverging=True, light=light)
 
@@ -148,11 +150,11 @@ def _table(name: str) -> list[tuple[int, int, int]]:
     return [(int(r), int(g), int(b)) for r, g, b in colors]
 
 
-def lit(picture: np.ndarray, levels: np.ndarray, scale: str, *, paper: bool = True) -> np.ndarray:
-    """A picture `[height, width, 3]` in its own colours where a scale's levels `[n, m]` are 1, a grey shade where 0."""
+def lit(picture: np.ndarray, levels: np.ndarray, scale: str) -> np.ndarray:
+    """A picture `[height, width, 4]` in its own colours where a scale's levels `[n, m]` are 1, a faint grey where 0."""
     places = [np.arange(size) * cells // size for size, cells in zip(picture.shape, levels.shape, strict=False)]
     bend = 1.0 if scale in ("sqrt", "log") else 0.6  # so that a little is seen
     light = np.nan_to_num(levels)[np.ix_(*places)][..., None] ** bend
-    share, shade = (0.22, 255) if paper else (0.28, 16)
-    faded = share * picture.mean(axis=2, keepdims=True) + (1 - share) * shade
-    return np.rint(light * picture + (1 - light) * faded).astype(np.uint8)
+    rest = _FAINTEST * (1 - light)
+    colors = (light * picture + rest * picture.mean(axis=2, keepdims=True)) / (light + rest)
+    return np.rint(np.concatenate([colors, 255 * (light + rest)], axis=2)).astype(np.uint8)

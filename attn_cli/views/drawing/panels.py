@@ -22,6 +22,7 @@ _FRAMED = 0.5  # of the scale, from where on a patch is framed
 _MOST_FRAMED = 0.25  # of all patches: frames of more would say nothing
 _LONGEST = 16  # characters of a token's label
 _LOW = 15.0  # points of a row that is no query
+_HATCHED: dict[str, Any] = {"facecolor": "white", "edgecolor": "#cccccc", "hatch": "////", "linewidth": 0.0}
 _LETTERS, _LINE = 7.5, 11.0  # of a text, and from line to line
 _HEAVIEST, _LEAST_NAMED = 5, 0.0005  # tokens named below a text, and the least weight of one
 SERIES = (("#2a4f96", "o"), ("#d55e00", "s"), ("#009e73", "^"), ("#8a4f9e", "D"))  # colours and marks of texts
@@ -58,10 +59,13 @@ def maps(sheet: Sheet, drawn: Sequence[HeatMap], looks: Looks | None = None) -> 
     kinds = {each.kind for each in drawn}
     if len(kinds) > 1 and "scores" in kinds:
         raise InputError("scores and weights in one figure", "it has one scale of colours: draw one of the two")
-    finite = np.concatenate([each.values[np.isfinite(each.values)] for each in drawn])
+    if max(max(each.values.shape) for each in drawn) > _MOST_CELLS:  # a few cells would own a linear scale
+        drawn = [replace(each, scale="sqrt") if each.scale == "linear" else each for each in drawn]
+    finite = np.concatenate([each.colored[np.isfinite(each.colored)] for each in drawn])
     ramp = ramp_for(finite, kinds.pop() if len(kinds) == 1 else "change", drawn[0].scale, light=True)
     columns = 3 if len(drawn) == 3 and sheet.width > 450 else math.ceil(math.sqrt(len(drawn)))
-    each = (sheet.width - (0 if looks else BAR) - (columns - 1) * GAP) / columns
+    has_bar = looks is None and drawn[0].below is None
+    each = (sheet.width - BAR * has_bar - (columns - 1) * GAP) / columns
     left, above = (max(sizes) for sizes in zip(*(_margins(sheet, one, each) for one in drawn), strict=True))
     tails = {one.title.rpartition(" · ")[2] for one in drawn}
     shared = tails.pop() if len(drawn) > 1 == len(tails) else ""  # said once, so that titles have room
@@ -79,8 +83,8 @@ def maps(sheet: Sheet, drawn: Sequence[HeatMap], looks: Looks | None = None) -> 
         bar = bar or min(lowest - first, 120.0)
     sheet.top = lowest + 2
     sheet.note(" · ".join(words), left)
-    if not looks:
-        sheet.color_bar(first, bar, ramp, drawn[0].title, fades=drawn[0].below is not None)
+    if has_bar:
+        sheet.color_bar(first, bar, ramp, drawn[0].title)
 
 
 def _sides(drawn: HeatMap, width: float) -> tuple[float, float]:
@@ -95,11 +99,15 @@ def _labels(drawn: HeatMap, width: float) -> tuple[float, list[list[str]], list[
     """The size of labels, those of rows and of columns (none of blocks), and how many cells each is for."""
     sides = _sides(drawn, width)[::-1]
     size = min(LABEL, max(0.85 * min(sides), LEAST))
-    names = [
-        [drawable(cut(figure.written(label), _LONGEST)) for label in labels] if block == 1 else []
-        for labels, block in zip((drawn.rows, drawn.columns), drawn.block, strict=True)
-    ]
+    named = zip((drawn.rows, drawn.columns), (drawn.row_numbers, drawn.column_numbers), drawn.block, strict=True)
+    names = [_names(labels, numbers or range(len(labels))) if block == 1 else [] for labels, numbers, block in named]
     return size, names, [max(math.ceil(1.15 * size / side), 1) for side in sides]
+
+
+def _names(labels: Sequence[str], numbers: Sequence[int | str]) -> list[str]:
+    cut_labels = [drawable(cut(figure.written(label), _LONGEST)) for label in labels]
+    pairs = zip(numbers, cut_labels, strict=True)
+    return [f"{number} {label}" for number, label in pairs] if len({*labels}) < len(labels) else cut_labels
 
 
 def _margins(sheet: Sheet, drawn: HeatMap, width: float) -> tuple[float, float]:
@@ -126,11 +134,15 @@ def _map(sheet: Sheet, drawn: HeatMap, ramp: Ramp, place: Box, looks: Looks | No
     axes.imshow(shown, aspect="auto", extent=extent, interpolation=sharp)
     framed = np.argwhere(levels >= _FRAMED) if drawn.below is not None else np.empty((0, 2))
     framed = framed[: len(framed) * (len(framed) < _MOST_FRAMED * levels.size)]
-    for edge, inset, places in ((SERIES[0][0], 0.12, drawn.outlined), (FRAME, 0.0, framed)):
-        for row, column in places:
-            look = {"fill": False, "edgecolor": edge, "linewidth": 0.8}
-            corner, side = (column - 0.5 + inset, row - 0.5 + inset), 1 - 2 * inset
-            axes.add_patch(sheet.library.patches.Rectangle(corner, side, side, **look))
+    frame: dict[str, Any] = {"fill": False, "edgecolor": FRAME, "linewidth": 0.8}
+    boxes = [(row, at, 1, frame) for row, at in (*framed, *([drawn.marked] if drawn.marked else []))]
+    if (sink := drawn.sink) is not None:
+        row = int(np.argmin(np.isnan(levels[:, sink])))
+        boxes = [(row, sink, n - row, _HATCHED), *boxes]
+        shown[row:, sink] = 255
+    for row, at, long, look in boxes:
+        corner = (at - 0.5) * across, (row - 0.5) * down
+        axes.add_patch(sheet.library.patches.Rectangle(corner, across, long * down, **look))
     axes.xaxis.tick_top()
     for axis, labels, step, room in zip((axes.yaxis, axes.xaxis), names, steps, (left - 3, math.inf), strict=True):
         texts = [sheet.fitted(text, size, room) for text in labels[::step]]
@@ -145,9 +157,12 @@ def _map(sheet: Sheet, drawn: HeatMap, ramp: Ramp, place: Box, looks: Looks | No
     sheet.top += above + n * high
     words = [f"{drawn.row_word} down, {drawn.column_word} across"]
     words = ["a cell for each patch of the image"] if drawn.image else words
-    words = ["faded: little weight"] if drawn.below is not None else words
+    words = [f"full colour: {ramp.high:.2g}, faded: less"] if drawn.below is not None else words
     words += ["framed: half of the largest or more"] * bool(len(framed))
-    words += ["blue: read in the bars"] * bool(drawn.outlined)
+    if drawn.marked:
+        ends = (f'"{labels[at]}"' for labels, at in zip(names, drawn.marked, strict=True))
+        words.append(f"framed: {' attends to '.join(ends)}, {drawn.values[drawn.marked]:.2f}")
+    words += [f"hatched: {drawn.sink_name}, over half of all weight"] * (sink is not None)
     words += [f"{drawn.pooling} over {down} x {across}"] * (drawn.block != (1, 1))
     words += ["grey: masked"] * (drawn.below is None and not looks and bool(np.isnan(levels).any()))
     return words

@@ -49,13 +49,8 @@ def half_cells(upper: np.ndarray, lower: np.ndarray, columns: int, ramp: Ramp, s
 
 @lru_cache(maxsize=2**15)
 def _half_segment(pair: int, count: int, colors: str, depth: str) -> Segment:
-    glyph, style = _half(*divmod(pair, STEPS + 1), colors, depth)
+    glyph, style = half_cell(*divmod(pair, STEPS + 1), colors, depth)
     return Segment(glyph * count, style)
-
-
-def half_cell(upper: int, lower: int, ramp: Ramp, screen: Screen) -> tuple[str, Style]:
-    """The character and style of a place of the screen that shows two cells, one above the other."""
-    return _half(upper, lower, ramp.colors, screen.depth)
 
 
 def cell_style(step: int, ramp: Ramp, screen: Screen) -> Style:
@@ -64,7 +59,8 @@ def cell_style(step: int, ramp: Ramp, screen: Screen) -> Style:
 
 
 @cache
-def _half(upper: int, lower: int, colors: str, depth: str) -> tuple[str, Style]:
+def half_cell(upper: int, lower: int, colors: str, depth: str) -> tuple[str, Style]:
+    """The character and style of a place of the screen that shows two cells, one above the other."""
     if upper == lower:
         return " ", _PLAIN if upper == MASKED_STEP else Style(bgcolor=_color(upper, colors, depth))
     if upper == MASKED_STEP:

@@ -13,6 +13,7 @@ from attn_cli.summaries.answer import head_name
 from attn_cli.summaries.answers.kinds import recorded_kinds
 from attn_cli.summaries.reduce import Summary
 from attn_cli.summaries.reducers.heads import STATISTICS
+from attn_cli.summaries.reducers.keys import whole_row
 from attn_cli.summaries.reducers.kinds.targets import Kind
 from attn_cli.summaries.report import runs_model
 from attn_cli.summaries.standing_out import NO_KIND, StandOut, counts, families_of, kinds_by_head, standing_out
@@ -24,7 +25,6 @@ from attn_cli.text import counted, cut, model_name, visible
 from attn_cli.views.answers import word_reads
 from attn_cli.views.answers.story import linked_lines
 from attn_cli.views.drawing.figure import written
-from attn_cli.views.drawing.image import whole_row
 from attn_cli.views.drawing.image_grid import image_grids
 from attn_cli.views.drawing.labels import look_of
 from attn_cli.views.drawing.palette import color_at, is_light

@@ -18,14 +18,12 @@ from attn_cli.summaries.standing_out import NO_KIND, by_stream, kinds_by_head
 from attn_cli.summaries.told.story import finding, readers, resting_keys
 from attn_cli.text import model_name, quoted
 from attn_cli.views.answers import story, word_reads
-from attn_cli.views.answers.deciding_rows import SHARES, ranked_keys, seen_of
+from attn_cli.views.answers.deciding_rows import SHARES, ranked_keys, read_maps, seen_of
 from attn_cli.views.answers.knock import answer_line, knock_legend
 from attn_cli.views.answers.matrices import colored_texts, heat_maps
 from attn_cli.views.drawing import panels
 from attn_cli.views.drawing.figure import TITLE, Sheet, drawn, require, without_font
 from attn_cli.views.drawing.heatmap import HeatMap, kind_of
-from attn_cli.views.drawing.image import image_map, whole_row
-from attn_cli.views.drawing.image_grid import image_grids
 from attn_cli.views.drawing.labels import READS, look_of, named_keys, place_prefix, token_label, which_heads
 from attn_cli.views.sink import Sink
 from attn_cli.views.view import View, ViewSettings
@@ -114,14 +112,15 @@ def _reads(report: Report) -> Iterator[tuple[panels.Bars, list[HeatMap]]]:
     for stream in report.streams:
         if seen := seen_of(report, stream):
             (summary, part), (sentence, order, shares, _) = seen[0], ranked_keys(seen, resting_keys(seen))
-            order, title = order[: part.count], "share of what is read, by patch"
-            maps = [image_map(shares, grid, "weights", title, report, PAGE) for grid in image_grids(summary.keys)]
-            yield (sentence, [token_label(summary.keys[key]) for key in order], shares[order].tolist()), maps
+            order = order[: part.count]
+            bars = sentence, [token_label(summary.keys[key]) for key in order], shares[order].tolist()
+            yield bars, read_maps(report, seen, PAGE)
 
 
 def _top(report: Report, sheet: Sheet) -> None:
     reads = list(_reads(report))
     drawn, maps = [bars for bars, _ in reads], [each for _, of in reads for each in of]
+    maps += heat_maps(report, PAGE)
     legend = [_READS] if drawn else ["bars: shares of the row, whose sum is 1"]
     for summary, numbers in with_part(report.summaries, KeyNumbers):
         by_row = numbers.measured.ndim == 3
@@ -143,11 +142,11 @@ def _top(report: Report, sheet: Sheet) -> None:
 
 
 def _telling_row(summary: Summary, numbers: KeyNumbers, head: int) -> int:
-    """The row that predicts, or reads an image as a whole; else that which attends most to another word."""
+    """The row that predicts; else that which attends most to another word."""
     if str(summary.rule["mask"]).startswith("causal"):
         return -1
-    if (row := whole_row(summary.queries)) is not None or numbers.measured.ndim < 3:
-        return row or 0
+    if numbers.measured.ndim < 3:
+        return 0
     words = np.array([not token.special for token in summary.keys] + [False])[numbers.keys[head]]
     words &= numbers.keys[head] != np.array(numbers.rows)[:, None]
     return int(np.argmax((numbers.measured[head] * words).max(axis=-1)))
@@ -175,9 +174,9 @@ def _head_map(title: str, cells: Mapping[Place, float]) -> HeatMap:
 
 
 def _map_of(
-    values: np.ndarray, title: str, rows: Iterable[str], columns: Iterable[str], words: tuple[str, str]
+    values: np.ndarray, title: str, rows: Iterable[str], columns: Iterable[str], words: tuple[str, str], kind: str = ""
 ) -> HeatMap:
-    kind = kind_of("", values)
+    kind = kind or kind_of("", values)
     return HeatMap(values, kind, title, [*rows], [*columns], PAGE, row_word=words[0], column_word=words[1])
 
 
@@ -232,14 +231,23 @@ def _compare(report: Report, sheet: Sheet) -> None:
     layers = [str(row["layer"]) for row in answer["layers"]]
     alike = np.array([answer["layers"].columns[f"cosine_{when}"] for when in ("before", "after")], np.float64)
     words = ("cosine before and after attention", "layers")
-    panels.maps(sheet, [_map_of(alike, answer.findings[0], ("before", "after"), layers, words)])
+    panels.maps(sheet, [_map_of(alike, answer.findings[0], ("before", "after"), layers, words, "alike")])
     drawn = []
     for at, prompt in enumerate(report.prompts, 1):
         rows = [row for row in answer["keys"] if row["context"] == at]
         what = "weight" if rows[0]["pull"] is None else "pull"
         values = np.array([row[what] for row in rows]).reshape(len(layers), -1)
         tokens = [token.text for token in prompt.tokens]
-        drawn.append(_map_of(values, f"text {at} · {what} of each token", layers, tokens, ("layers", "tokens")))
+        drawn.append(
+            _map_of(
+                values,
+                f"text {at} · {what} of each token",
+                layers,
+                tokens,
+                ("layers", "tokens"),
+                "change" * (what == "pull"),
+            )
+        )
     panels.maps(sheet, drawn)
     if what == "pull":
         sheet.note(answer.shape.legend[1])

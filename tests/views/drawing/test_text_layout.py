@@ -9,10 +9,9 @@ from rich.text import Text
 
 from attn_cli.prompt import Token
 from attn_cli.views.drawing.console import console_for, printed
-from attn_cli.views.drawing.heatmap import HeatMap
+from attn_cli.views.drawing.heatmap import HeatMap, arranged
 from attn_cli.views.drawing.palette import Ramp, background, color_at, ramp_for, shade
 from attn_cli.views.drawing.screen import Screen, screen_of
-from attn_cli.views.drawing.side_by_side import arranged
 from attn_cli.views.drawing.text_layout import layout_of
 from tests.explore.recordings import prompt_of
 from tests.program import attn

@@ -58,7 +58,6 @@ class CommandPlan:
     ranking: Ranking | None = None
     scale: str = "linear"
     memory: Callable[[Prompt, PickedRows], str] = lambda prompt, rows: ""  # says what rows take; may raise LimitError
-    settle: Callable[[Summary], Summary] | None = None  # keeps less of a layer's results as soon as they are there
     finish: Callable[[Report], Report] | None = None
     recordable: bool = True
     budget: MemoryBudget | None = None  # the memory for a recording
@@ -156,13 +155,13 @@ class _TextsVisit:
         return rollout
 
     def _take(self, call: Call, summary: Summary | None) -> None:
-        text, settle = self.texts[call.place.text], self.plan.settle
+        text = self.texts[call.place.text]
         if summary is not None:
             recorded = summary.part(Recorded)
             if recorded is not None:
                 text.recorded.append(recorded.layer)
                 summary = replace(summary, parts=summary.parts[:-1])
-            text.summaries.append(summary if settle is None else settle(summary))
+            text.summaries.append(summary)
         self.progress.step()
 
 
