@@ -15,6 +15,7 @@ from attn_cli.cli.kit.shell.signature import current, takes_options
 from attn_cli.cli.kit.stderr import Progress, print_notes
 from attn_cli.errors import ExitCode, InputError, optional
 from attn_cli.explore.command_line import LineOrigin
+from attn_cli.explore.loading import keys_dropped
 from attn_cli.explore.scene import Scene
 from attn_cli.model.source import Source
 from attn_cli.recording import Recording
@@ -44,19 +45,19 @@ def explore(options: ReadOptions) -> ExitCode:
     if not _is_terminal() or os.environ.get("TERM") == "dumb":
         raise InputError("attn explore needs a terminal", "attn inspect prints, -o page.html makes a page")
     optional("textual", "explore", "attn explore needs")
-    screen = screen_of(sys.stdout)
     options = _of_recording(options)
     reader = _Reader(options)
     if not sys.stdin.isatty():  # the text came from there
         with _TERMINAL.open("rb") as terminal:
             os.dup2(terminal.fileno(), sys.stdin.fileno())
-    recording = reader.first()
-    if not recording.layers:
-        raise InputError("no layer attends to anything here", "choose other layers with --layer")
-    read = None if is_recording(options.model) else reader.read
-    from attn_cli.explore.app import Outside, run  # here: options are checked and the text is read without Textual
+    with keys_dropped():
+        recording = reader.first()
+        if not recording.layers:
+            raise InputError("no layer attends to anything here", "choose other layers with --layer")
+        from attn_cli.explore.app import Outside, run  # here: options are checked and the text is read without Textual
 
-    return ExitCode(run(Scene(recording, screen), Outside(_origin(options), _write, read)))
+    outside = Outside(_origin(options), _write, None if is_recording(options.model) else reader.read)
+    return ExitCode(run(Scene(recording, screen_of(sys.stdout)), outside))
 
 
 def _of_recording(options: ReadOptions) -> ReadOptions:
@@ -94,8 +95,7 @@ class _Reader:
         assert isinstance(self.text, str)  # never an error: without `lines` those are raised
         budget = MemoryBudget(free_memory())
         with Progress(len(self.source.planned_layers(self.selection)), 1, 0, quiet=False, verbose=False) as progress:
-            trial = partial(progress.go_on, "words and heads")
-            recording = self.read(self.text, progress.step, budget, trial=trial)
+            recording = self.read(self.text, progress.step, budget, trial=partial(progress.go_on, "words and heads"))
         print_notes(filter(None, [*recording.prompt.warnings, left_out_note(budget)]), quiet=False)
         return recording
 

@@ -360,8 +360,9 @@ class Explorer(App[int], inherit_bindings=False):
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to what was clicked; a second click there opens it."""
         name, scene = event.widget.id if event.widget is not None else None, self.scene
-        if (word := event.style.meta.get("word")) is not None:
-            self._guarded(lambda: self._stand(moves.at_needed(self.view, scene.needed[word])))
+        word = event.style.meta.get("word")
+        if word is not None and (place := scene.words[word][1]):
+            self._guarded(lambda: self._stand(moves.at_cell(self.view, place)))
         elif name in PANES:
             view = replace(self.view, pane=name)
             at = scene.sizes(self.view)[name], event.x, event.y

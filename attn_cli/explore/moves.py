@@ -5,9 +5,10 @@ from functools import partial
 
 from attn_cli.errors import InputError
 from attn_cli.explore.commands import HEADS, TEXT, command, row
-from attn_cli.explore.scene import NeededWord, Scene
+from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import PANES, Viewpoint
 from attn_cli.summaries.standing_out import families_of
+from attn_cli.summaries.told.story import Cell
 from attn_cli.token_syntax import picked_tokens
 
 FAR = 10  # steps of a capital letter
@@ -44,15 +45,7 @@ def _token_moved(scene: Scene, view: Viewpoint, down: int, across: int) -> Viewp
 _AROUND = (-1, 0), (1, 0), (0, -1), (0, 1)
 row("up|k down|j left|h right|l", "move", *(partial(_moved, *to) for to in _AROUND), shown="arrows, hjkl", is_step=True)
 _FAR = (partial(_moved, FAR * down, FAR * across) for down, across in _AROUND)
-row("K J H L", "move ten at a time", *_FAR, shown="H J K L", is_step=True)
-
-
-def _paged(direction: int, scene: Scene, view: Viewpoint) -> Viewpoint:
-    pages = {"matrix": scene.window(view).shape[0] - 1, "text": scene.text_lines(view)[0] - 1}
-    return _moved(direction * max(pages.get(view.pane, FAR), 1), 0, scene, view)
-
-
-row("pageup pagedown", "move by a page", partial(_paged, -1), partial(_paged, 1), shown="page up, down", is_step=True)
+row("K|pageup J|pagedown H L", "move ten at a time", *_FAR, shown="H J K L, page up, down", is_step=True)
 
 
 def _to_end(last: bool, scene: Scene, view: Viewpoint) -> Viewpoint:
@@ -82,6 +75,8 @@ def back(scene: Scene, view: Viewpoint) -> Viewpoint:
 
 def _in_pane(pane: str, scene: Scene, view: Viewpoint) -> Viewpoint:
     opened = replace(view, pane=pane)
+    if view.pane == "heads" and (named := scene.named(view)) is not None:
+        return replace(opened, query=named[0][2], key=named[0][3])
     return scene.on_heaviest(opened) if (view.pane, pane) == ("heads", "text") else opened
 
 
@@ -100,17 +95,16 @@ def _same_place(scene: Scene, view: Viewpoint, at: int, head: int) -> Viewpoint:
 @command("space", hint="next word")
 def next_needed(scene: Scene, view: Viewpoint) -> Viewpoint:
     """The next word of the first line, by the head that brings it."""
-    stops = scene.needed
-    if not stops:
+    views = [at_cell(view, cell) for _, cell in scene.words if cell]
+    if not views:
         raise InputError("no needed word or link of words is known")
-    views = [at_needed(view, stop) for stop in stops]
     return views[(views.index(view) + 1) % len(views) if view in views else 0]
 
 
-def at_needed(view: Viewpoint, stop: NeededWord) -> Viewpoint:
-    """The viewpoint on what the head that brings a word of the first line gives it."""
-    place = {name: getattr(stop.view, name) for name in ("at", "head", "query", "key")}
-    return replace(view, **place, by_column=False)
+def at_cell(view: Viewpoint, cell: Cell) -> Viewpoint:
+    """The viewpoint on a cell by indices of layer, head, query and key, in the same pane."""
+    at, head, query, key = cell
+    return replace(view, at=at, head=head, query=query, key=key, by_column=False)
 
 
 def _next_of_kind(letter: str, step: int, scene: Scene, view: Viewpoint) -> Viewpoint:
@@ -131,13 +125,9 @@ row(". ,", "the next head that stands out, the one before", *(partial(_next_of_k
 
 
 def _head_after(step: int, scene: Scene, view: Viewpoint) -> Viewpoint:
-    at, head = view.at, view.head + step
-    layers = scene.recording.layers
-    if head < 0 and at > 0:
-        at, head = at - 1, layers[at - 1].h - 1
-    elif head >= layers[at].h and at + 1 < len(layers):
-        at, head = at + 1, 0
-    return _same_place(scene, view, at, head)
+    places = [(at, head) for at, layer in enumerate(scene.recording.layers) for head in range(layer.h)]
+    now = places.index((view.at, view.head)) + step
+    return _same_place(scene, view, *places[min(max(now, 0), len(places) - 1)])
 
 
 row("[ ]", "the head before, after", partial(_head_after, -1), partial(_head_after, 1), hint="head")

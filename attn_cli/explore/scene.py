@@ -1,9 +1,9 @@
 """The surroundings of a viewpoint: the recording, the sizes of panes, and the grid, window and layout that follow."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.cells import cell_len
@@ -19,21 +19,21 @@ from attn_cli.summaries.reducers.heads import STATISTICS, Statistic
 from attn_cli.summaries.sinks import expected_sinks
 from attn_cli.summaries.standing_out import StandOut, standing_out
 from attn_cli.summaries.told.overview import recorded_reads
-from attn_cli.summaries.told.story import Row, Story, kept_story, needed, readers, recorded_cell
-from attn_cli.views.answers.story import word_label
-from attn_cli.views.answers.word_reads import linked_lines
+from attn_cli.summaries.told.story import Cell, Story, kept_story
+from attn_cli.views.answers import word_reads
+from attn_cli.views.answers.story import linked_lines
 from attn_cli.views.drawing.image_grid import image_grids
 from attn_cli.views.drawing.labels import token_label
 from attn_cli.views.drawing.screen import Screen, label_columns
 from attn_cli.views.drawing.text_layout import TextLayout, layout_of
 
+PageLine = list[dict[str, Any]]
 WIDE = (140, 40)  # columns and lines from which heads, matrix and text are seen at once
 TALL = (80, 34)  # from which the text is seen below the pane that has the keys
 _SHARE = 0.36  # of the columns of a wide screen, for the heads; of the lines, for the text
 _LEAST_LINES = 8  # of a screen that begins with what the model says next
 _MATRIX_LINES = 3  # title, ruler, status
 _MOST_NEEDED = 3  # words of the first line
-_LEAST_NEEDED = 0.1  # of the largest effect, of a word that is there
 _TABLE_SHARE = 0.4  # of the lines of the text pane
 MARKED_SHARE = 0.05  # tokens with so much are marked where there is no colour
 _LONGEST_TABLE = 16
@@ -50,22 +50,12 @@ class Size(NamedTuple):
     height: int
 
 
-class NeededWord(NamedTuple):
-    """A word that the answer needs, or a link of two words, and the viewpoint on the weight of the head behind it."""
-
-    word: str  # or the link: `"bank" reads "river" 0.28`
-    bits: float  # that the answer loses without it; 0 of a link
-    head: str
-    does: str  # " brings" it, as measured, or else " reads" it most; ":" before a link
-    view: Viewpoint
-
-
 class JudgedHeads(NamedTuple):
     """What heads attend to: the summaries of all layers with `HeadKinds`, heads that stand out, links of words."""
 
     summaries: tuple[Summary, ...]
     outs: list[StandOut]
-    links: list[NeededWord]
+    links: list[PageLine]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,42 +101,35 @@ class Scene:
         """What the model says next and what it rests on, as the recording keeps it."""
         return kept_story(self.recording.told)
 
+    @cached_property
+    def _told(self) -> list[PageLine]:
+        return list(linked_lines(self.recording))
+
     @property
-    def needed(self) -> list[NeededWord]:
-        """The words without which the answer is less likely, the most needed first; of no answer links, once judged."""
-        return self._brought or (self.judge().links if self.is_judged else [])
+    def lines(self) -> list[PageLine]:
+        """The lines of a page on what the answer needs; of no answer those of links of words, once judged."""
+        return self._told or (self.judge().links if self.is_judged else [])
 
-    def _links(self, summaries: tuple[Summary, ...]) -> Iterator[NeededWord]:
-        """What each word reads most, the strongest first, at the head that gives most of it."""
-        for word, source, *_ in linked_lines(self.recording, recorded_reads(self.recording, summaries)):
-            head, view = self.head_label(*source["cell"][:2]), Viewpoint("heads", *source["cell"])
-            yield NeededWord(f"{word['text']} {source['text']}", 0, head, ":", view)
+    @property
+    def words(self) -> list[tuple[str, Cell | None]]:
+        """The words that the answer needs, or the links, the strongest first: text, and the cell that shows it."""
+        if self._told:
+            return [(word["text"], word.get("cell")) for word in self._told[0][2:][:_MOST_NEEDED]]
+        return [(f"{word['text']} {source['text']}", source["cell"]) for word, source, *_ in self.lines]
 
-    @cached_property
-    def _words(self) -> list[Row]:
-        """The words that the answer needs, those that the model wrote only where there are no others."""
-        words = [] if self.story is None else needed(self.story["words"])
-        return [word for word in words if not word["name"].startswith("generated")] or words
-
-    @cached_property
-    def _brought(self) -> list[NeededWord]:
-        words, found, story = self._words, list[NeededWord](), self.story or {}
-        for word in [word for word in words[:_MOST_NEEDED] if word["bits"] <= _LEAST_NEEDED * words[0]["bits"]]:
-            for view in self._views(story, word)[:1]:
-                name, does = self.head_label(view.at, view.head), " brings" if readers(story, word) else " reads"
-                found.append(NeededWord(word_label(word, story), -word["bits"], name, does, view))
-        return found
+    def named(self, view: Viewpoint) -> tuple[tuple[int, ...], PageLine] | None:
+        """The cell that enter opens of a head, the cursor's if it can, and the page's line that tells it, if any."""
+        head, lines = (view.at, view.head), self.lines[1:] + self.lines[:1]
+        told = [(cell, line) for line in lines for piece in line if (cell := piece.get("cell")) and cell[:2] == head]
+        told += [((*head, *out.strongest[:2]), []) for out in self.outs if out.strongest and (out.call, out.at) == head]
+        return max(told, key=lambda each: each[0][2:] == (view.query, view.key), default=None)
 
     @cached_property
     def bringing(self) -> list[tuple[int, int, float]]:
-        """The heads that bring the words of the first line: indices of layer and head, and the weight on the word."""
-        views = [view for word in self._words[:_MOST_NEEDED] for view in self._views(self.story or {}, word)]
+        """The heads that bring what the answer needs: indices of layer and head, and the weight there."""
+        cells = {piece["cell"][:2]: piece["cell"] for line in self._told for piece in line if "cell" in piece}
+        views = [Viewpoint("heads", *cell) for cell in cells.values()]
         return [(view.at, view.head, float(self.row(view)[view.key])) for view in views if self.layer(view).is_kept]
-
-    def _views(self, story: Story, word: Row) -> list[Viewpoint]:
-        heads = readers(story, word) or ([word] if "layer" in word else [])
-        cells = [recorded_cell(self.recording, head, story["rows"]) for head in heads]
-        return [Viewpoint("heads", *cell) for cell in cells if cell is not None]
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
@@ -183,7 +166,8 @@ class Scene:
         """What each head attends to on the text; computed once."""
         if not self._judged:
             summaries = recorded_kinds(self.recording)
-            self._judged.append(JudgedHeads(summaries, standing_out(summaries), list(self._links(summaries))))
+            links = list(word_reads.linked_lines(self.recording, recorded_reads(self.recording, summaries)))
+            self._judged.append(JudgedHeads(summaries, standing_out(summaries), links))
         return self._judged[0]
 
     @property

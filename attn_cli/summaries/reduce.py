@@ -38,10 +38,7 @@ class Part:
 
 
 class Reducer(Protocol):
-    """Makes a `Part` of the statistics of a call's rows, NumPy's arrays or the GPU's, or of its bands.
-
-    One with a method `parts_of_texts(packed)` makes those of many packed texts at once, or None where it can't.
-    """
+    """Makes a `Part` of a call's rows or bands; with a method `parts_of_texts(packed)` those of many texts at once."""
 
     def wanted(self, call: Call) -> Wanted:
         """A request for the statistics that it needs of the rows of `call`."""
@@ -87,10 +84,7 @@ def with_part(summaries: Iterable[Summary], kind: type[Kind]) -> list[tuple[Summ
 
 
 def reduce(call: Call, *reducers: Reducer) -> Summary:
-    """What each of the reducers makes of one attention call, from one pass over its weights.
-
-    Raises LoadError where a reducer needs scores or values that the model doesn't show.
-    """
+    """What reducers make of one call, from one pass over its weights; LoadError where it lacks scores or values."""
     wanted = reduce_all(or_, (reducer.wanted(call) for reducer in reducers), Wanted())
     stats = RowStats(wanted) if wanted.is_nothing else call.row_stats(wanted)
     parts = tuple(reducer.part(call, stats) for reducer in reducers)

@@ -83,7 +83,9 @@ def test_all_faces_name_the_same_heads(tmp_path: Path, monkeypatch: pytest.Monke
     place = brings["layer"], brings["head"]  # every layer is recorded, with all its heads
     assert page["start"] == [opening.at, opening.head, opening.query, opening.key]
     assert (opening.at, opening.head, opening.key) == (*place, brings["key"])
-    assert {tuple(x["cell"][:2]) for of in page["layers"] for x in of["does"] if "cell" in x} == {x[:2] for x in outs}
+    assert {tuple(x["cell"][:2]) for of in page["layers"] for x in of["does"] if isinstance(x, dict)} == {
+        x[:2] for x in outs
+    }
 
 
 def named(heads: list[dict]) -> dict[str, set[tuple[int, int]]]:  # type: ignore[type-arg]
@@ -235,10 +237,10 @@ def test_a_long_text_is_told_by_its_sentences() -> None:
     assert len(run["input"]["tokens"]) > 300
     story = run["tables"]
     assert (story["answer"][0]["answer"].strip(), story["answer"][0]["cut"]) == ("blue", "sentences")
-    first, *_ = (word for word in story["needs"] if "Remember" not in word["text"])
+    first, *_ = (part for part in story["needs"] if part["name"].startswith("sentence "))
     assert "blue stone" in first["text"]
     assert first["bits"] < -2
-    assert len(story["brought_by"]) == 24
+    assert len(story["brought_by"]) >= 24
 
 
 def test_a_recording_tells_the_story_of_its_run(llama: Path, tmp_path: Path) -> None:

@@ -66,7 +66,9 @@ def test_escape_undoes_enter(keys: list[str], size: tuple[int, int]) -> None:
     scene = scene_of(size=size)
     before = pressed(scene, scene.settled(Viewpoint()), keys)
     opened = pressed(scene, before, ["enter"])
-    assert opened.pane == before.pane or pressed(scene, opened, ["escape"]) == before
+    kept = ("query", "key", "top", "left") if before.pane == "heads" else ()  # enter opens the cell that is named
+    back = replace(pressed(scene, opened, ["escape"]), **{name: getattr(before, name) for name in kept})
+    assert opened.pane == before.pane or back == before
 
 
 @given(st.lists(st.sampled_from(KEYS), max_size=12), st.sampled_from(SIZES), st.sampled_from(SIZES))
@@ -88,12 +90,9 @@ def test_the_next_head_of_a_kind_goes_round_through_its_family() -> None:
         view = pressed(scene, view, ["f"])
         seen.append((view.at, view.head))
     assert sorted(seen[:-1]) == sorted(heads) and seen[-1] == seen[0]
+    (run,) = (command.run for command in COMMANDS if "i" in command.keys)
     with pytest.raises(InputError, match="no such head"):
-        command_of_kind("i")(scene, view)
-
-
-def command_of_kind(key: str):  # type: ignore[no-untyped-def]
-    return next(command.run for command in COMMANDS if key in command.keys)
+        run(scene, view)  # type: ignore[misc]
 
 
 def test_words_are_found_one_after_the_other_also_among_blocks() -> None:

@@ -13,7 +13,7 @@ from attn_cli.explore import pictures
 from attn_cli.explore.answer import opening
 from attn_cli.explore.app import Explorer
 from attn_cli.explore.panes import text
-from attn_cli.explore.panes.names import short_label
+from attn_cli.explore.panes.lines import short_label
 from attn_cli.explore.pictures import Asked, Grid, Pictures, computed
 from attn_cli.explore.scene import Scene
 from attn_cli.explore.viewpoint import Viewpoint
@@ -53,14 +53,14 @@ def test_screens(golden: Callable[[str, str], None]) -> None:
 def test_a_word_that_no_needed_head_brings_leads_to_the_head_that_reads_it(mary: Recording) -> None:
     (rows, story), *_ = mary.told.items()
     alone = [word | {"layer": 2, "head": 1} for word in story["words"][:1]]
-    (needed,) = scene_of(replace(mary, told={rows: story | {"words": alone, "heads": []}})).needed
-    assert needed.head == "2.1" and (needed.view.at, needed.view.head, needed.view.key) == (2, 1, alone[0]["key"])
+    scene = scene_of(replace(mary, told={rows: story | {"words": alone, "heads": []}}))
+    assert scene.words == [('"Mary" 14', (2, 1, 18, 14))] and scene.lines[2][1]["text"].endswith("read by")
 
 
-def test_a_head_of_the_answer_has_the_weight_of_the_row_that_attends_most(mary: Recording) -> None:
+def test_a_head_of_the_answer_has_the_weight_of_the_row_that_chooses_it(mary: Recording) -> None:
     scene = scene_of(replace(mary, told={"16,17,18": next(iter(mary.told.values())) | {"rows": [16, 17, 18]}}))
     at, head, weight = scene.bringing[0]
-    assert weight == pytest.approx(mary.layers[at].weights(head, slice(16, 19), slice(14, 15)).max())
+    assert weight == pytest.approx(mary.layers[at].weights(head, slice(18, 19), slice(14, 15))[0, 0])
 
 
 def test_the_first_screen_says_what_comes_next_and_the_next_word_opens_its_head(
@@ -68,17 +68,19 @@ def test_the_first_screen_says_what_comes_next_and_the_next_word_opens_its_head(
 ) -> None:
     app = explorer(mary, depth="none")
     app.view = app.scene.settled(opening(app.scene))
-    words = app.scene.needed
+    words = app.scene.words
     assert app.view.query == 18
     first, second = lines_of(played(app, "")), lines_of(played(again(app), " \r"))
     assert first[0].startswith('next "John" 43% · needs "Mary" 14, "John" 3')
-    assert f"by {words[0].head}, {words[1].head}" in first[0] == second[0]
-    assert second[1].startswith(f"head {words[1].head} · weights")
+    assert first[0].endswith("smollm2.gguf") and first[0] == second[0]
+    assert second[1].startswith(f"head {app.scene.head_label(*words[1][1][:2])} · weights")
     golden("explore-first-80.txt", text_of(first) + text_of(second))
 
     async def clicks(app: Explorer, pilot: Pilot[int]) -> None:
-        await pilot.click("#answer", offset=(first[0].index(words[2].head), 0))
-        assert replace(app.view, top=0, left=0, form=None) == words[2].view
+        await pilot.click("#answer", offset=(first[0].index(words[2][0]), 0))
+        assert (app.view.at, app.view.head, app.view.query, app.view.key) == words[2][1]
+        await pilot.press("tab")
+        assert "heads by entropy" in lines_of(app)[1] and "• answer 7" in "\n".join(lines_of(app))
 
     played(again(app), clicks)
 
@@ -95,7 +97,7 @@ def test_the_first_screen_at_all_sizes(size: tuple[int, int], mary: Recording) -
     assert len(lines) == size[1] and ("next" in lines[0]) == (size[1] > 8)
     assert size[1] < 12 or "? keys" in lines[-1]
     heads = "\n".join(lines_of(played(explorer(mary, size), "1")))
-    assert ("\n▀ answer 9" in heads) == (size == (40, 12)) and ("27.1 0.38" in heads) == (size == (200, 60))
+    assert ("\n• answer 7" in heads) == (size[1] > 8) and ("23.8 0" in heads) == (size == (200, 60))
 
 
 def test_a_long_text_is_seen_around_the_cursor_and_around_its_key() -> None:

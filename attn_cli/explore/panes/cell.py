@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from rich.segment import Segment
 
-from attn_cli.explore.panes.lines import Line, filled, line, parts_line
-from attn_cli.explore.panes.names import cell_line, short_label
+from attn_cli.explore.panes.lines import Line, cell_line, filled, line, parts_line, short_label
 from attn_cli.explore.scene import Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.recording import Terms

@@ -5,21 +5,20 @@ from dataclasses import replace
 from textwrap import wrap
 
 import numpy as np
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from attn_cli.explore.panes.heat import DOT_COLOR, heat_lines
+from attn_cli.explore.panes.heat import DOT, DOT_COLOR, heat_lines
 from attn_cli.explore.panes.lines import CURSOR, Line, filled, line, parts_line, status_line, with_ramp
-from attn_cli.explore.panes.names import short_label
 from attn_cli.explore.pictures import Picture
 from attn_cli.explore.scene import JudgedHeads, Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.explore.window import CellForm, MatrixWindow, Space, window_at
 from attn_cli.summaries.standing_out import NO_KIND, counts, families_of, named_kinds
-from attn_cli.text import counted, model_name, visible
+from attn_cli.text import counted
 from attn_cli.views.answers.story import token_name
-from attn_cli.views.drawing.cells import BOLD, DIM, PLAIN, fit
+from attn_cli.views.drawing.cells import BOLD, DIM, PLAIN
+from attn_cli.views.drawing.labels import look_of
 from attn_cli.views.drawing.palette import Ramp
 
 _LABEL = 6  # columns before the first head
@@ -35,7 +34,7 @@ def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
     """The heads, coloured by kind or a statistic; the last line has the cursor's numbers."""
     judged, status = scene.shown_kinds(view), status_line(_status(scene, view), size.width, "  ")
     body = [_title(scene, view, judged, size.width), *_map(scene, view, judged, size)]
-    body += [] if judged is None else _kinds(scene, view, judged, size, size.height - 1 - len(body))
+    body += _kinds(scene, view, scene.judge(), size, size.height - 1 - len(body)) if scene.outs else []
     return [*filled(body, size.height - 1), status]
 
 
@@ -52,7 +51,7 @@ def _window(scene: Scene, view: Viewpoint, size: Size) -> MatrixWindow:
     """The heads that are seen, and the columns that a layer has; two heads share a line where lines are too few."""
     layers, room = scene.recording.layers, size.height - 3
     most = max(layer.h for layer in layers)
-    lines = max(min(most, max(room - _LISTED, room // 2)) if scene.shown_kinds(view) else room, 1)
+    lines = max(min(most, max(room - _LISTED, room // 2)) if scene.outs else room, 1)
     columns = min(max((size.width - _LABEL) // len(layers), 1), _WIDEST)
     form = CellForm(1, 1, columns, most > lines and scene.screen.halves)
     space = Space(lines, max(size.width - _LABEL, 1), scene.screen.halves)
@@ -62,17 +61,14 @@ def _window(scene: Scene, view: Viewpoint, size: Size) -> MatrixWindow:
 
 
 def _title(scene: Scene, view: Viewpoint, judged: JudgedHeads | None, width: int) -> Line:
-    """Which model and text, what the map shows, and the ends of its scale."""
+    """What the map shows of how much, and the ends of its scale."""
     layers, statistic, ramp = scene.recording.layers, scene.statistic(view), _numbers(scene, view, judged)[1]
-    name = fit(visible(model_name(str(scene.recording.about.get("model", "")))), max(width // 5, _NAME)).rstrip()
-    heads = counted(sum(layer.h for layer in layers), "head")
-    tokens, ends = counted(len(scene.recording.prompt.tokens), "token"), ("0", "1")
-    if judged is not None:
-        parts = [name, counted(len(layers), "layer"), heads, tokens, f"{len(judged.outs)} stand out"]
-    else:
+    heads, ends = counted(sum(layer.h for layer in layers), "head"), ("0", "1")
+    if judged is None:
+        heads += f" by {statistic.heading.replace(' (bits)', '')}"
         ends = f"{ramp.low:.{statistic.digits}f}", f"{ramp.high:.{statistic.digits}f}"
-        known = "none stands out" if scene.is_judged else "finding kinds"
-        parts = [f"{heads} by {statistic.heading.replace(' (bits)', '')}", known, name, tokens]
+    known = f"{len(scene.outs) or 'none'} standing out" if scene.is_judged else "finding kinds"
+    parts = [heads, known, counted(len(layers), "layer"), counted(len(scene.recording.prompt.tokens), "token")]
     title = parts_line(parts, width - 12 - len("".join(ends)), BOLD)
     return with_ramp(title, ramp, ends, width, scene.screen)
 
@@ -96,8 +92,10 @@ def _map(scene: Scene, view: Viewpoint, judged: JudgedHeads | None, size: Size) 
     form, heads = window.form, scene.layer(view).place.heads
     values, ramp = _numbers(scene, view, judged)
     picture = Picture(values[window.top : window.bottom, window.left : window.right])
-    dots = [window.cell_of(head, at) for at, head, _ in scene.bringing]
-    cells = heat_lines(picture, form, ramp, scene.screen, window.cell_of(view.head, view.at), dots)
+    letters = {(out.at, out.call): look_of(not out.is_judged, out.kind)[0] for out in scene.outs}
+    letters |= {(head, at): DOT for at, head, _ in scene.bringing}
+    marks = {window.cell_of(*place): letter for place, letter in letters.items()}
+    cells = heat_lines(picture, form, ramp, scene.screen, window.cell_of(view.head, view.at), marks)
     names = [str(layer.place.layer) for layer in layers[window.left : window.right]]
     every = -(-(max(map(len, names)) + 1) // form.columns)
     ruler = "".join(name.ljust(form.columns * every) for name in names[::every])
@@ -111,7 +109,7 @@ def _map(scene: Scene, view: Viewpoint, judged: JudgedHeads | None, size: Size) 
 def _kinds(scene: Scene, view: Viewpoint, judged: JudgedHeads, size: Size, room: int) -> list[Line]:
     """The families of heads by name, and what the head under the cursor does."""
     width, own = size.width, _own(scene, view, judged, size.width)
-    named = [(("• answer", "bring words that it needs"), scene.bringing)] if scene.bringing else []
+    named = [((f"{DOT} answer", "bring words that it needs"), scene.bringing)] if scene.bringing else []
     for heads in families_of(judged.outs):
         kind, places = heads[0].kind, [(out.call, out.at, out.weight) for out in heads]
         named.append(((kind.words, kind.does), places))
@@ -119,9 +117,6 @@ def _kinds(scene: Scene, view: Viewpoint, judged: JudgedHeads, size: Size, room:
     for number, (words, places) in enumerate(named, 1):
         spare = listed - len(families) - (len(named) - number + 1) - _GAPS
         families += _family(words, places, view, scene, width)[: max(spare, 1)]
-    if scene.bringing and _window(scene, view, size).form.halves:
-        name, *others = families[0]
-        families[0] = [Segment("▀", Style(color=DOT_COLOR)), Segment(name.text[1:], BOLD), *others]
     left = (words for words, *_ in counts(judged.summaries, judged.outs))
     families.append(parts_line(["others", *left], width, DIM))
     if len(families) > listed > 0:
@@ -135,7 +130,8 @@ def _family(
 ) -> list[Line]:
     """A family's name, its heads with their weights, and what they do; the first line says it all, if it has room."""
     name, does = f"{words[0]} {len(heads)}", f"  {words[1]}" if width >= _WIDE else ""
-    lines: list[Line] = [[Segment(f"{name:{_NAME}}", BOLD)]]
+    color = Style(color=DOT_COLOR) if name.startswith(DOT) else PLAIN
+    lines: list[Line] = [[Segment(f"{name:{_NAME}}", BOLD + color)]]
     for at, head, weight in heads:
         text = f"{scene.head_label(at, head)} {weight:.2f}"
         if Segment.get_line_length(lines[-1]) + len(text) + 2 + len(does) > width:
@@ -149,44 +145,22 @@ def _family(
 
 
 def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list[Line]:
-    """The sentence on the head under the cursor, and the strongest of what it reads; first the word that it brings."""
-    name = scene.head_label(view.at, view.head)
+    """The sentence on the head under the cursor, and the cell that enter opens; first the word that it brings."""
+    name, named, gives = scene.head_label(view.at, view.head), scene.named(view), ""
     out = next((out for out in judged.outs if (out.call, out.at) == (view.at, view.head)), None)
     kind = named_kinds(judged.summaries[view.at])[view.head]
-    brought, here = [word for word in scene.needed if word.head == name], (view.query, view.key)
-    word = min(brought, key=lambda each: (each.view.query, each.view.key) != here, default=None)
-    if word is not None:
-        place, layer = word.view, scene.layer(word.view)
-        reader = token_name(layer.queries[place.query])
-        gives = f": {reader} gives it {scene.row(place)[place.key]:.2f}" if layer.is_kept else ""
-        costs = f"  without {word.word} the answer loses {word.bits:.1f} bits" if word.bits else ""
-        costs += "" if kind is NO_KIND else f" · else {kind.does}"
-        return [line(f"{name}{word.does} {word.word}{gives}", width, BOLD), line(costs, width)]
-    if out is None:
-        return [line(f"{name} {kind.does}", width, BOLD), []]
-    reads: Line = []
-    if out.strongest is not None:
-        (query, key, number), layer = out.strongest, scene.layer(view)
-        names = short_label(layer.queries, query), short_label(layer.keys, key)
-        reads = line(f"strongest: query {names[0]} gives key {names[1]} {number:.2f}", width)
-        reads = [*reads, *_context(scene, view, query, width - cell_len(reads[0].text))]
-    words = wrap(f"{name} {out.sentence}", max(width, 4), subsequent_indent="  ")
-    return [*(line(each, width, BOLD) for each in words), reads]
-
-
-def _context(scene: Scene, view: Viewpoint, query: int, room: int) -> Line:
-    """The words before a query, and the query itself in brackets, in what is left of a line; nothing in little room."""
-    queries, text = scene.layer(view).queries, scene.recording.prompt.text
-    token = queries[query]
-    if token.start is None or token.end is None or queries != scene.recording.prompt.tokens:
-        return []
-    before, own = text[max(token.start - 60, 0) : token.start], text[token.start : token.end]
-    shown = f"{' '.join(before.split())}{' ' * before[-1:].isspace()}[{' '.join(own.split())}]"
-    if room < 18 or not shown.isprintable():
-        return []
-    while cell_len(shown) > room - 6:
-        shown = shown[1:]
-    return [Segment("  ·  ", DIM), Segment(shown, DIM)]
+    if named is not None:
+        (_, _, query, key), layer = named[0], scene.layer(view)
+        weight = f" {scene.row(replace(view, query=query, by_column=False))[key]:.2f}" if layer.is_kept else ""
+        gives = f"{token_name(layer.queries[query])} gives {token_name(layer.keys[key])}{weight}"
+    if named is not None and named[1]:
+        says = (
+            "  " + " ".join(piece["text"] for piece in named[1]) + ("" if kind is NO_KIND else f" · else {kind.does}")
+        )
+        return [line(f"{name}: {gives}", width, BOLD), line(says, width)]
+    says = f"{name} {kind.does if out is None else out.sentence}"
+    words = [says] if out is None else wrap(says, max(width, 4), subsequent_indent="  ")
+    return [*(line(each, width, BOLD) for each in words), line(f"strongest: {gives}" if gives else "", width)]
 
 
 def _status(scene: Scene, view: Viewpoint) -> list[str]:

@@ -1,6 +1,6 @@
 """Cells of a heat map as lines, the cursor's cell marked: of a matrix, and of the map of heads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -18,17 +18,19 @@ from attn_cli.views.drawing.segments import MASKED_STEP, cell_style, full_cells,
 Place = tuple[int, int]  # of a drawn cell: down, across
 _STEPS = 40  # of colours: finer ones nobody sees in half blocks, and each changes more of what is written
 _MARKED = {"truecolor": "#ff4fd8", "256": "color(206)"}  # the cursor's cell, by depth: in no map of colours
-DOT_COLOR = "color(208)"  # in place of a dot, which half a cell has no room for
+DOT, DOT_COLOR = "•", "color(208)"  # a mark, and the colour in its place where half a cell has no room for it
+_WITH_NUMBER = 5  # columns of a cell that has a mark and a number
 _SMALL = 0.01  # a largest number below which all are written with a power of ten
 
 
 def heat_lines(
-    picture: Picture, form: CellForm, ramp: Ramp, screen: Screen, cursor: Place, dots: Sequence[Place] = ()
+    picture: Picture, form: CellForm, ramp: Ramp, screen: Screen, cursor: Place, marks: Mapping[Place, str]
 ) -> list[Line]:
-    """The lines of cells `[down, across]`; the cell at `cursor` is marked, and those at `dots` have a dot."""
+    """The lines of cells `[down, across]`; the cell at `cursor` is marked, and others have `marks`, a letter each."""
     steps, kept = _cells(picture, form, ramp, screen)
     lines, size = list(kept), form.columns
-    colors = dict.fromkeys(dots, DOT_COLOR) | {cursor: _MARKED.get(screen.depth, "")}
+    letters = {place: mark for place, mark in marks.items() if mark == DOT or not form.halves}
+    colors = dict.fromkeys(letters, DOT_COLOR) | {cursor: _MARKED.get(screen.depth, "")}
     for row, column in colors:
         if not (0 <= row < len(steps) and 0 <= column < steps.shape[1]):
             continue
@@ -42,7 +44,8 @@ def heat_lines(
             half = Style(color=lower) if upper is None else Style(color=upper, bgcolor=lower)
             mark = Segment(("▄" if upper is None else "▀") * size, half)
         elif (row, column) != cursor:
-            mark = Segment("•".center(size), style + BOLD)
+            number = cell_text(picture.values[row, column], size - 2, ramp) if size >= _WITH_NUMBER else ""
+            mark = Segment(f"{letters[row, column]} {number.strip()}".ljust(size)[:size], style + BOLD)
         elif form.number:
             mark = Segment(kept[row][column].text, CURSOR)
         elif screen.depth in _MARKED:

@@ -8,8 +8,7 @@ from rich.segment import Segment
 
 from attn_cli.explore.panes import text
 from attn_cli.explore.panes.heat import heat_lines
-from attn_cli.explore.panes.lines import Line, filled, line, parts_line
-from attn_cli.explore.panes.names import cell_line, short_label
+from attn_cli.explore.panes.lines import Line, cell_line, filled, line, parts_line, short_label
 from attn_cli.explore.scene import Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.explore.window import MatrixWindow
@@ -29,7 +28,7 @@ def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
     cursor = window.cell_of(view.query, view.key)
     lines = [parts_line(title, size.width, BOLD), _ruler(grid.layer.keys, window, cursor[1])]
     step, columns = 2 if window.form.halves else 1, scene.row_labels(view) - 1
-    for at, cells in enumerate(heat_lines(picture, window.form, ramp, scene.screen, cursor)):
+    for at, cells in enumerate(heat_lines(picture, window.form, ramp, scene.screen, cursor, {})):
         is_here = cursor[0] // step == at
         label = _row_label(grid.layer.queries, window, cursor[0] if is_here else at * step, columns)
         lines.append([*cells, Segment("◀" if is_here else " ", BOLD), *line(label, columns, BOLD if is_here else DIM)])

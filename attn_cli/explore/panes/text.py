@@ -4,8 +4,7 @@ import numpy as np
 from rich.segment import Segment
 from rich.style import Style
 
-from attn_cli.explore.panes.lines import CURSOR, Line, filled, line, parts_line
-from attn_cli.explore.panes.names import cell_line, short_label
+from attn_cli.explore.panes.lines import CURSOR, Line, cell_line, filled, line, parts_line, short_label
 from attn_cli.explore.scene import MARKED_SHARE, Scene, Size
 from attn_cli.explore.viewpoint import Viewpoint
 from attn_cli.summaries.sinks import expected_sinks
@@ -83,10 +82,8 @@ def _around(number: int, room: int, layout: TextLayout) -> list[int]:
 
 def _title(scene: Scene, view: Viewpoint, ramp: Ramp) -> list[str]:
     layer, scale = scene.layer(view), "linear" if view.scale == "row" else view.scale
-    if view.by_column:
-        what = f"who attends to key {short_label(layer.keys, view.key)}"
-    else:
-        what = f"what query {short_label(layer.queries, view.query)} attends to"
+    who, what = short_label(layer.queries, view.query), f"who attends to key {short_label(layer.keys, view.key)}"
+    what = what if view.by_column else f"what query {who} attends to"
     return [scene.title(view), what, *["sinks hidden"] * view.hide_sinks, f"{scale} scale 0 to {ramp.high:.3g}"]
 
 

@@ -187,7 +187,7 @@ class OverallKeys(ReceivedShares):
 
 @dataclass(frozen=True, eq=False)
 class DecidingRows(Part):
-    """What each head attends to in the r rows that choose the answer, as means over these rows."""
+    """What r rows that decide attend to, as means over them; of each head alone over those that choose the answer."""
 
     name: ClassVar[str] = "deciding_rows"
     together: ClassVar[bool] = True
@@ -216,26 +216,26 @@ def _deciding_queries(call: Call) -> tuple[int, ...]:
 
 
 class DecidingRowsReducer:
-    """Makes `DecidingRows` of a call: what heads attend to in the queries with indices `rows`."""
+    """Makes `DecidingRows` of a call: what the queries `rows` attend to, each head in those `choosing` the answer."""
 
-    def __init__(self, rows: Sequence[int] | None = None, count: int = 6) -> None:
-        self.picked, self.count = rows, count
+    def __init__(self, rows: Sequence[int] | None = None, count: int = 6, choosing: Sequence[int] = ()) -> None:
+        self.picked, self.count, self.choosing = rows, count, choosing
 
     def wanted(self, call: Call) -> Wanted:
         """A request for the sum of weights on each key, over the rows that choose the answer (such as the last)."""
         self.rows = _deciding_queries(call) if self.picked is None else tuple(self.picked)
-        self.sums = ColumnSums(self.rows)
-        return Wanted(column_sums=(self.sums,))
+        self.sums = ColumnSums(self.rows), ColumnSums(tuple(self.choosing) or self.rows)
+        return Wanted(column_sums=self.sums)
 
     def part(self, call: Call, stats: RowStats) -> DecidingRows:
         """For each head the 12 keys of largest weight times value norm, and sums over heads by key."""
-        weights = to_numpy(stats.column_sums[self.sums]).astype(np.float64) / max(1, len(self.rows))  # [h, m]
+        sums = [to_numpy(stats.column_sums[of]) / max(1, len(of.rows or ())) for of in self.sums]  # [h, m]
         norms = value_norms(call)
-        lengths = weights if norms is None else weights * norms
+        every, lengths = sums if norms is None else [weights * norms for weights in sums]
         keys = np.argsort(-lengths, axis=1, kind="stable")[:, :_KEYS]
-        kept, longest = (np.take_along_axis(x, keys, axis=1) for x in (weights, lengths))
-        sums = weights.sum(axis=0), (lengths**2).sum(axis=0)
-        return DecidingRows(self.rows, keys, kept, longest, *sums, call.is_causal, self.count)
+        kept, longest = (np.take_along_axis(x, keys, axis=1) for x in (sums[1], lengths))
+        together = sums[0].sum(axis=0), (every**2).sum(axis=0)
+        return DecidingRows(self.rows, keys, kept, longest, *together, call.is_causal, self.count)
 
 
 @dataclass(frozen=True)

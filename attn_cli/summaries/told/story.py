@@ -24,7 +24,7 @@ from attn_cli.text import cut_after_word, decimal_bytes, quoted
 
 _OF_FREE_MEMORY = 0.5  # of the free memory, for the keys and values that an experiment keeps
 LEAST_BITS = 0.1  # of an effect that is told
-SHORT = 200  # tokens of a text that is told by its words; a longer one is told by its sentences or lines
+SHORT = 200  # tokens of a text that is told by its words; of a longer one the last line is, the others as wholes
 _WORDS, _HEADS, _FEWEST = 8, 24, 24  # tried at most; of both together at least so many
 _MOST_ROWS = 64  # of a last part that reads; of a longer one the last row reads alone
 _LONGEST = 60  # characters of a word, or an answer, in a sentence
@@ -103,6 +103,11 @@ def readers(story: Story, word: Row) -> list[Row]:
     return [head for head in needed(story["heads"]) if 0 <= head["key"] - word["key"] < word["tokens"]]
 
 
+def head_cell(recording: Recording, story: Story, head: Row) -> Cell | None:
+    """The cell of a story's head, or of a word that tells its head, in a row that chooses the answer."""
+    return recorded_cell(recording, head, story["rows"] if story["generated"] else story["rows"][-1:])
+
+
 def finding(story: Story) -> str:
     """What the answer needs most: `"John" needs "Mary" 14: -4.90 bits without it`; else how likely it is."""
     answer = quoted(cut_after_word(story["answer"].strip(), _LONGEST))
@@ -167,10 +172,14 @@ def tell(
     sinks = resting_keys(seen)
     budget = max(len(prompt.tokens) // len(rows), _FEWEST)  # runs of these rows that take about one pass
     tried = _words_tried(parts, seen, sinks, rows[-1], budget)
-    hidden = {at for _, tokens in tried for at in tokens}
+    if story["cut"] != "words":  # the part that asks is told by its words
+        asked = {*rows_of_last(prompt, parts)}
+        words = [word for word in parts_of(prompt, "words") if not asked.isdisjoint(word.tokens)]
+        tried = [pair for pair in tried if asked.isdisjoint(pair[0].tokens)]
+        tried += _words_tried(words, seen, sinks, rows[-1], budget)
     estimates = experiment.estimated_effects() if tried else {}
-    ranked = _heads_ranked(seen, sinks, hidden, estimates)
-    reading = [_reader(tokens, seen, estimates) if story["cut"] == "words" else {} for _, tokens in tried]
+    ranked = _heads_ranked(seen, sinks, {at for _, tokens in tried for at in tokens}, estimates)
+    reading = [_reader(tokens, seen, estimates) for _, tokens in tried]
     count, of_words = min(_HEADS, budget - len(tried)), [head_place(head) for head in reading if head]
     heads = ranked[:count] + [head for head in ranked[count:] if head_place(head) in of_words]
     choosing = tuple(sorted(set(target.rows)))
@@ -185,11 +194,10 @@ def tell(
         return story | {"obstacle": experiment.no_cache_reason or "the last rows can't run alone"}
     effects = [without_rounding(effect, experiment.noise) for effect in effects]
     heads = [head | {"bits": bits} for head, bits in zip(heads, effects[len(tried) :], strict=True)]
-    places = {head_place(head) for head in heads}
     for (part, _), bits, head in zip(tried, effects, reading, strict=False):
         word = {"name": part.name, "text": part.text(prompt.text).strip(), "key": part.tokens[0]}
-        kept = head if head and head_place(head) in places else {}
-        of_head = {name: kept[name] for name in ("layer", "head", "weight") if kept}
+        is_kept = bool(head) and head_place(head) in map(head_place, heads)
+        of_head = {name: head[name] for name in ("layer", "head", "weight") if is_kept}
         story["words"].append(word | {"tokens": len(part.tokens), "bits": bits} | of_head)
     story["words"].sort(key=lambda word: word["bits"])
     return story | {"heads": sorted(heads, key=lambda head: head["bits"]), "noise": experiment.noise}
@@ -266,7 +274,7 @@ def deciding_reducers(call: Call, prompt: Prompt, rows: tuple[int, ...]) -> tupl
     """The reducers that collect what heads attend to in `rows`, those that choose what comes next, of one call."""
     if call.queries != prompt.tokens or call.keys != prompt.tokens:
         return ()
-    return (of_whole_call(DecidingRowsReducer(rows), call),)
+    return (of_whole_call(DecidingRowsReducer(rows, choosing=rows_before_generated(prompt) or rows[-1:]), call),)
 
 
 def look_and_tell(

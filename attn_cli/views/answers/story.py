@@ -14,12 +14,12 @@ from attn_cli.summaries.told.story import (
     LEAST_BITS,
     Row,
     Story,
+    head_cell,
     kept_story,
     likelihood,
     needed,
     percent,
     readers,
-    recorded_cell,
 )
 from attn_cli.text import cut_after_word, quoted, visible
 from attn_cli.views.drawing.bars import bar, bar_style
@@ -31,6 +31,7 @@ _MARGIN, _BAR = 9, 12  # columns of what a line is about, and of the longest bar
 _LEAST_PERCENT = 0.01  # of a next token that is named after the first
 _LEAST_SHARE = 0.1  # of the largest effect, of a word that is shown
 _MOST_WORDS, MOST_HEADS, _MOST_AGAINST = 5, 3, 4
+_WHOLE = ("line ", "sentence ")  # how the name begins of a part of a long text that is no word
 _LONGEST, _NAME = 60, 20  # characters of the generated text, and columns of a word
 
 
@@ -42,13 +43,13 @@ def draw(story: Story, prompt: Prompt, screen: Screen) -> Iterator[Text]:
     if story["obstacle"]:
         yield from named("needs", [f"not measured: {visible(story['obstacle'])}"], screen)
         return
-    words, heads, noun = words_told(story), needed(story["heads"]), story["cut"].removesuffix("s")
+    words, heads = words_told(story), needed(story["heads"])
     if words:
         yield from _needs(story, words, screen)
     elif story["words"]:
-        told = f"no single {noun}: none of {len(story['words'])} costs it {LEAST_BITS} bits"
+        told = f"no single {story['cut'].removesuffix('s')}: none of {len(story['words'])} costs it {LEAST_BITS} bits"
         yield from named("needs", [told], screen)
-    if heads and (noun != "word" or not words):
+    if heads and all(word["name"].startswith(_WHOLE) for word in words):
         keys = [token_name(Token(head["key"], head["key_token"])) for head in heads[:MOST_HEADS]]
         pieces = [f"{head_name(head)} {head['bits']:+.2f} on {key}" for head, key in zip(heads, keys, strict=False)]
         yield from named("by", pieces, screen)
@@ -103,7 +104,7 @@ def _needs(story: Story, words: Sequence[Row], screen: Screen) -> Iterator[Text]
         if room >= _BAR:
             line.append("  ").append(fit(bar(-word["bits"], _BAR, longest), _BAR), bar_style(screen.depth))
             room -= _BAR
-        if story["cut"] != "words":
+        if word["name"].startswith(_WHOLE):
             line.append(f"  {fit(' '.join(word['text'].split()), room - 2)}" if room > _BAR else "", DIM)
         elif heads := [head_name(head) for head in readers(story, word)][:MOST_HEADS]:
             lead = "  " + ("" if at else "brought by").ljust(10)
@@ -115,7 +116,7 @@ def _needs(story: Story, words: Sequence[Row], screen: Screen) -> Iterator[Text]
 
 def word_label(word: Row, story: Story) -> str:
     """A word of the story in quotes with its place, `"Mary" 14`; a part of a long text by its name."""
-    if story["cut"] != "words":
+    if word["name"].startswith(_WHOLE):
         return str(word["name"])
     first, last = word["key"], word["key"] + word["tokens"] - 1
     return f"{fit(quoted(word['text']), _NAME).rstrip()} {first}" + (f"-{last}" if last > first else "")
@@ -123,7 +124,7 @@ def word_label(word: Row, story: Story) -> str:
 
 def legend(story: Story, prompt: Prompt, screen: Screen) -> Iterator[Text]:
     """What the bits are; nothing where none are shown."""
-    rows, noun = story["rows"], story["cut"].removesuffix("s")
+    rows, noun = story["rows"], "word" if story["cut"] == "words" else f"word or {story['cut'].removesuffix('s')}"
     if not any(row["bits"] > 0 or row["bits"] <= -LEAST_BITS for row in (*story["words"], *story["heads"])):
         return
     what = "the answer" if story["generated"] else quoted(story["answer"])
@@ -143,22 +144,26 @@ def linked_lines(recording: Recording) -> Iterator[list[dict[str, Any]]]:
     if (story := kept_story(recording.told)) is None:
         return
 
-    def piece(words: str, head: Row | None = None) -> dict[str, Any]:
-        cell = None if head is None else recorded_cell(recording, head, story["rows"])
+    def piece(words: str, *heads: Row) -> dict[str, Any]:
+        cell = head_cell(recording, story, heads[0]) if heads else None
         return {"text": written(words)} | ({} if cell is None else {"cell": cell})
 
-    name, answer, *others = answer_words(story, recording.prompt)
-    words = [(word_label(word, story), word, readers(story, word)[:MOST_HEADS]) for word in words_told(story)]
-    first = [piece(label, next(iter(heads), None)) for label, _, heads in words]
-    first = first or [piece(head_name(head), head) for head in needed(story["heads"])[:MOST_HEADS]]
-    yield [piece(f"{name} {answer}"), *([piece("needs" if words else "by"), *first] if first else [])]
+    (name, answer, *others), main = answer_words(story, recording.prompt), needed(story["heads"])[:MOST_HEADS]
+    ordered = sorted(words_told(story), key=lambda word: word["name"].startswith("generated"))
+    heads_of = [readers(story, word)[:MOST_HEADS] or [word] * ("layer" in word) for word in ordered]
+    words = [(word_label(word, story), word, heads) for word, heads in zip(ordered, heads_of, strict=True)]
+    # a word that no head reads opens the answer's head at its first token
+    first = [piece(label, *heads, *({**head, "key": word["key"]} for head in main)) for label, word, heads in words]
+    first = first or [piece(head_name(head), head) for head in main]
+    yield [piece(f"{name} {answer}"), *[piece("needs" if words else "by")] * bool(first), *first]
     if others:
         yield [*[piece("or")] * (not story["generated"]), *map(piece, others)]
     if story["obstacle"]:
         yield [piece(f"needs: not measured: {story['obstacle']}")]
     for label, word, heads in words:
-        said = [] if story["cut"] == "words" else [piece(" ".join(word["text"].split()))]
-        told = f"{word['bits']:+.2f} bits without it" + (", brought by" if heads else "")
-        yield [piece(label), *said, piece(told), *(piece(head_name(head), head) for head in heads)]
+        said = [piece(" ".join(word["text"].split()))] if word["name"].startswith(_WHOLE) else []
+        by = ", read by" if heads == [word] else ", brought by" * bool(heads)
+        said.append(piece(f"{word['bits']:+.2f} bits without it{by}"))
+        yield [piece(label), *said, *(piece(head_name(head), head) for head in heads)]
     if gains := against(story):
         yield [piece("against"), *map(piece, gains)]

@@ -18,17 +18,18 @@ from attn_cli.views.drawing.palette import Ramp, background
 from attn_cli.views.drawing.screen import Screen
 
 _WEIGHT_COLUMNS = 14
-_LOOKS = {  # letters and colours: heads that find content stand out, those of a place are cold, the others pale
+_LOOKS = {  # letters and colours: heads that find content are warm, those of a place cold, of the first token quiet
     "induction": ("i", "#d55e00"),
     "duplicate": ("d", "#e69f00"),
     "previous": ("p", "#0072b2"),
     "next": ("n", "#56b4e9"),
     "self": ("s", "#009e73"),
     **{f"back{places}": (str(places), "#8cc5b0") for places in range(2, 9)},
-    "first": ("f", "#e3e3e3"),
+    "first": ("·", "#f2f2f2"),
     "delimiter": (",", "#cccccc"),
     "window": ("w", "#f0e442"),
     "uniform": ("u", "#faf3b0"),
+    "focused": ("f", "#cc79a7"),
 }
 # What a query does with its keys, by the measure that ranks them.
 READS = {"weight": "attends to", "value": "reads from", "output": "gets its output from", "rollout": "is reached by"}

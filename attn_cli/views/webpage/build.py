@@ -1,7 +1,6 @@
 """A recording as one interactive page: the shell, and the heaviest keys of every row of the heads that find room."""
 
 import hashlib
-import math
 import re
 from base64 import b64encode
 from html import escape
@@ -36,7 +35,9 @@ def page_html(recording: Recording, size: int = BYTES, screen: tuple[str, str] =
         words = f"a page of {size // 1000:,} kB has no room for this text: tokens and numbers alone make {needed:,} kB"
         raise LimitError(words, "choose fewer layers with -l")
     start = contents.document["start"]
-    order = sorted(places, key=lambda place: (place not in contents.named, _spread(recording, *place)))
+    entropies = (layer.statistics.get("entropy_bits", np.full(layer.h, np.nan)) for layer in recording.layers)
+    spread = [np.where(np.isfinite(entropy), entropy, np.inf) for entropy in entropies]
+    order = sorted(places, key=lambda place: (place not in contents.named, spread[place[0]][place[1]]))
     heads = dict.fromkeys(places, b"")
     for number, (at, head) in enumerate(order, 1):
         layer, first = recording.layers[at], (at, head) == start[:2]
@@ -49,14 +50,9 @@ def page_html(recording: Recording, size: int = BYTES, screen: tuple[str, str] =
     return shell.replace(b"{{data}}", b"\n".join([*parts, *heads.values()]))
 
 
-def _spread(recording: Recording, at: int, head: int) -> float:
-    entropy = recording.layers[at].statistics.get("entropy_bits")
-    return math.inf if entropy is None or not np.isfinite(entropy[head]) else float(entropy[head])
-
-
 def packed_head(layer: RecordedLayer, head: int, *, whole: bool, row: int = -1, at_once: bool = False) -> bytes:
     """The kept cells of a head, row by row, by key, all of one `row`; b"" of a head that can't be computed."""
-    # float32: steps to a weight of 1, sums of rows; uint32: keys; int16: weights in steps; uint16: keys of each row
+    # float32: steps to a weight of 1, row sums; uint32: keys; int16: steps; uint16: keys a row; all first bytes first
     if not layer.is_kept:
         return b""
     rows = [_kept(layer, head, range(at, min(at + _ROWS, layer.n)), whole, row) for at in range(0, layer.n, _ROWS)]
@@ -64,7 +60,8 @@ def packed_head(layer: RecordedLayer, head: int, *, whole: bool, row: int = -1, 
     least, most = float(largest.min(where=largest > 0, initial=1.0)), float(largest.max(initial=1e-6))
     steps = min(max(_STEPS, _LEVELS / least), _MOST_STEPS / most)
     numbers = np.array([steps, *np.round(sums, 4)], "<f4"), keys.astype("<u4"), np.round(weights * steps).astype("<i2")
-    return _packed(b"".join(part.tobytes() for part in (*numbers, counts.astype("<u2"))), at_once=at_once)
+    planes = (part.view(np.uint8).reshape(len(part), -1).T.tobytes() for part in (*numbers, counts.astype("<u2")))
+    return _packed(b"".join(planes), at_once=at_once)
 
 
 def _kept(layer: RecordedLayer, head: int, rows: range, whole: bool, row: int) -> tuple[np.ndarray, ...]:

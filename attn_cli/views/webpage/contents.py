@@ -19,7 +19,7 @@ from attn_cli.summaries.report import runs_model
 from attn_cli.summaries.standing_out import NO_KIND, StandOut, counts, families_of, kinds_by_head, standing_out
 from attn_cli.summaries.text_sinks import sink_words, text_sinks
 from attn_cli.summaries.told.overview import recorded_reads
-from attn_cli.summaries.told.story import kept_story, main_head, recorded_cell
+from attn_cli.summaries.told.story import head_cell, kept_story, main_head
 from attn_cli.summaries.told.word_reads import strongest_link
 from attn_cli.text import counted, cut, model_name, visible
 from attn_cli.views.answers import word_reads
@@ -50,12 +50,14 @@ class Contents:
         self._places: dict[bytes, int] = {}
         self._texts: dict[tuple[Token, ...], dict[str, Any]] = {}
         does = {(each.place, at): _does(kind, perhaps) for each, at, kind, perhaps, _ in kinds_by_head(summaries)}
+        kinds = [{"words": ""}, *{str(each): each for each in does.values()}.values()]
         layers = [self._layer(layer) for layer in recording.layers]  # masks first: browsers align whole numbers
         lines = accumulate((each.h for each in recording.layers), initial=_LINES)
         for layer, each, line in zip(layers, recording.layers, lines, strict=False):
-            layer |= {"line": line, "does": [does.get((each.place, at), {"words": ""}) for at in range(each.h)]}
+            layer |= {"line": line, "does": [kinds.index(does.get((each.place, at), kinds[0])) for at in range(each.h)]}
         for out in outs:
-            layers[out.call]["does"][out.at] |= {"words": out.sentence, "cell": _cell(out)}
+            own = {"words": out.sentence, "cell": _cell(out)}
+            layers[out.call]["does"][out.at] = _does(out.kind, not out.is_judged) | own
         reads = recorded_reads(recording, summaries)
         links = list(word_reads.linked_lines(recording, reads))
         first = {"text": strongest_link(reads, self.prompt) if reads else title(recording)}
@@ -63,12 +65,17 @@ class Contents:
         story += [[{"text": "sink"}, {"text": visible(words)}] for words in sink_words(text_sinks(summaries))]
         self.document: dict[str, Any] = {
             "about": _about(recording),
-            "colours": [[_inked(color_at(at, name, "truecolor")) for at in range(256)] for name in _COLOURS],
+            "colours": [[_inked(color_at(at, name, "truecolor")) for at in range(0, 256, 5)] for name in _COLOURS],
             "whole": WHOLE,
-            "statistics": _statistics(recording.layers),
+            "statistics": [
+                {"name": each.name, "heading": each.heading}
+                for each in STATISTICS
+                if any(np.isfinite(layer.statistics.get(each.name, np.nan)).any() for layer in recording.layers)
+            ],
             "layers": layers,
+            "kinds": kinds,
             "aim": "what a token reads" if links else "a word that the answer needs",
-            "start": links[0][1]["cell"] if links else start(recording, outs),
+            "start": start(recording, outs, [line[1]["cell"] for line in links]),
             "story": story,
             "families": list(_families(outs, summaries)),
             "texts": list(self._texts.values()),
@@ -90,7 +97,7 @@ class Contents:
             "rule": visible(str(layer.rule.mask)),
             "softmax": layer.rule.softmax,
             "sink": layer.rule.sink is not None,
-            "numbers": {name: np.round(x.astype(float), 4).tolist() for name, x in layer.statistics.items()},
+            "numbers": {name: np.round(x.astype(float), 2).tolist() for name, x in layer.statistics.items()},
         }
 
     def _mask(self, layer: RecordedLayer) -> int:
@@ -139,15 +146,17 @@ def title(recording: Recording) -> str:
     prompt = recording.prompt
     text = prompt.text if prompt.generated is None else prompt.text[: prompt.generated.start]
     words = " ".join(visible(text.replace("\n", " ")).split())
-    words = words or ", ".join(visible(file) for file in prompt.files.values()) or _model(recording)
+    words = words or ", ".join(visible(file) for file in prompt.files.values()) or model_of(recording)
     return cut(words, _LONGEST_TITLE)
 
 
-def start(recording: Recording, outs: Sequence[StandOut]) -> tuple[int, ...]:
-    """The head to begin with, by indices, and its cell: of the story, or most clearly of a kind, else the last word."""
+def start(recording: Recording, outs: Sequence[StandOut], links: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The head to begin with, by indices, and its cell: of the story, a link, a kind, else of the last word."""
     story = kept_story(recording.told)
-    if story is not None and (head := main_head(story)) and (cell := recorded_cell(recording, head, story["rows"])):
+    if story is not None and (head := main_head(story)) and (cell := head_cell(recording, story, head)):
         return cell
+    if links:
+        return links[0]
     queries = [layer.queries for layer in recording.layers]
     towers = {tokens for tokens in queries if any(token.row is not None for token in tokens)}
     towers &= {recording.prompt.tokens} if story is not None else towers  # words beside the image, where they are told
@@ -178,7 +187,7 @@ def _families(outs: Sequence[StandOut], summaries: Sequence[Summary]) -> Iterato
 def _does(kind: Kind, perhaps: bool) -> dict[str, Any]:
     """What heads of a kind do, in words, by a letter, and by a colour; nothing of a head of none."""
     letter, color = look_of(perhaps, kind)
-    look = {"letter": letter, "colour": _inked(Color.parse(color))} if letter else {}
+    look = {"letter": letter} | ({} if letter in ("", "·") else {"colour": _inked(Color.parse(color))})
     return {"words": "" if kind is NO_KIND else kind.does} | look
 
 
@@ -187,8 +196,9 @@ def _inked(color: Color) -> list[str]:
     return [(rgb := color.get_truecolor()).hex, "#000" if is_light(rgb) else "#fff"]
 
 
-def _model(recording: Recording) -> str:
-    return visible(model_name(str(recording.about["model"])))
+def model_of(recording: Recording) -> str:
+    """The name of the model that a recording is of, without its folder."""
+    return visible(model_name(str(recording.about.get("model", ""))))
 
 
 def _about(recording: Recording) -> list[str]:
@@ -198,12 +208,4 @@ def _about(recording: Recording) -> list[str]:
     blocks = len({(layer.place.stream, layer.place.layer) for layer in layers})
     sizes = f"{counted(blocks, 'layer')}, {counted(sum(layer.h for layer in layers), 'head')}"
     own = [] if written is None else [f"{counted(written.tokens, 'token')} of them written by the model"]
-    return [_model(recording), *dtype, sizes, counted(len(recording.prompt.tokens), "token"), *own]
-
-
-def _statistics(layers: Sequence[RecordedLayer]) -> list[dict[str, Any]]:
-    return [
-        {"name": statistic.name, "heading": statistic.heading}
-        for statistic in STATISTICS
-        if any(np.isfinite(layer.statistics.get(statistic.name, np.nan)).any() for layer in layers)
-    ]
+    return [model_of(recording), *dtype, sizes, counted(len(recording.prompt.tokens), "token"), *own]

@@ -12,7 +12,7 @@ let page, arrays, streams, cells, mask, grid, colours, spans, opening = 0, match
 const layer = () => page.layers[look.at];
 const textOf = (turned) => page.texts[turned ? layer().keys : layer().queries];
 const label = (text, at) => `${text.numbers[at]} ${text.flags[at] & GENERATED ? "+" : ""}${text.tokens[at]}`;
-const headName = (at, head) => `${streams.length > 1 ? `${page.layers[at].stream} ` : ""}layer ${page.layers[at].layer}${page.layers[at].call ? ` run ${page.layers[at].call + 1}` : ""} head ${page.layers[at].heads[head]}`;
+const headName = (at, head) => `head ${streams.length > 1 ? `${page.layers[at].stream} ` : ""}${page.layers[at].layer}.${page.layers[at].heads[head]}${page.layers[at].call ? ` run ${page.layers[at].call + 1}` : ""}`;
 const many = (count, one, more = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : more}`;
 const shown = (weight) => (weight && Math.abs(weight) < 0.001 ? weight.toPrecision(1) : weight.toFixed(3));
 const within = (at, count) => Math.max(0, Math.min(count - 1, at));
@@ -32,9 +32,11 @@ async function start() {
   if (typeof DecompressionStream === "undefined") return document.body.append("This browser is too old: Chrome 80, Safari 16.4, Firefox 113 or later open it.");
   page = JSON.parse(new TextDecoder().decode(await inflated(lines[0])));
   arrays = await inflated(lines[1]);
+  for (const each of page.layers) each.does = each.does.map((does) => page.kinds[does] ?? does);
   streams = [...new Set(page.layers.map((each) => each.stream))];
   $("about").textContent = page.about.join(" · ");
   const isShort = page.texts.every(({ tokens }) => tokens.length <= page.whole);
+  $("texts").classList.toggle("long", page.texts.some(({ tokens }) => tokens.length > 200)); // printed last
   const kept = isShort ? "every weight of 0.0005 and more" : `the ${LISTED} heaviest keys of each row, and all of the row it opens with`;
   const empty = lines.slice(2).filter((line) => !line).length, absent = empty ? ` ${many(empty, "head")} had no room in it or in memory.` : "";
   $("note").textContent = `In this page: ${kept}.${absent} It holds the text ${page.picture ? "and the image " : ""}that it was made from: whoever gets the page can read it.`;
@@ -65,7 +67,7 @@ async function open(at, head, q, k) {
   const mine = ++opening, data = lines[page.layers[at].line + head], before = layer(), laidOut = Boolean(cells);
   const buffer = data ? await inflated(data) : null;
   if (mine !== opening) return;
-  Object.assign(look, { at, head, opened: k !== undefined });
+  Object.assign(look, { at, head, by: "opened" });
   const now = layer(), n = textOf(false).tokens.length, m = textOf(true).tokens.length;
   cells = unpacked(buffer, n, m);
   mask = new Int32Array(arrays, now.mask, 3 * n);
@@ -84,11 +86,16 @@ const bySize = (a, b) => Math.abs(b[1]) - Math.abs(a[1]);
 // The kept cells of a head: for each query [[key, weight], ...], the largest first.
 function unpacked(buffer, n, m) {
   if (!buffer) return { n, m, sums: null, rows: Array(n).fill([]) };
-  const floats = new Float32Array(buffer, 0, n + 1), from = floats.byteLength, count = (buffer.byteLength - from - 2 * n) / 6;
-  const keys = new Uint32Array(buffer, from, count), steps = new Int16Array(buffer, from + 4 * count, count);
-  let at = 0;
+  const bytes = new Uint8Array(buffer);
+  let from = 0, at = 0;
+  const numbers = (Type, count) => { // the first bytes of all, then the second ones ...
+    const size = Type.BYTES_PER_ELEMENT, planes = bytes.subarray(from, (from += size * count));
+    return new Type(planes.map((_, place) => planes[(place % size) * count + Math.floor(place / size)]).buffer);
+  };
+  const floats = numbers(Float32Array, n + 1), count = (bytes.length - from - 2 * n) / 6;
+  const keys = numbers(Uint32Array, count), steps = numbers(Int16Array, count);
   const row = (size) => Array.from({ length: size }, () => [keys[at], steps[at++] / floats[0]]).sort(bySize);
-  return { n, m, sums: floats.subarray(1), rows: [...new Uint16Array(buffer, from + 6 * count, n)].map(row) };
+  return { n, m, sums: floats.subarray(1), rows: [...numbers(Uint16Array, n)].map(row) };
 }
 
 // What a key gets: [[query, weight], ...], the largest first.
@@ -144,7 +151,7 @@ function drawMatrix() {
     : "no room for the rows of this head: choose layers with -l or heads with -H";
 }
 
-const paintCell = (element, part) => paint(element, colours[Math.round(255 * Math.min(part, 1))]);
+const paintCell = (element, part) => paint(element, colours[Math.round((colours.length - 1) * Math.min(part, 1))]);
 
 function paint(element, [backgroundColor, color]) {
   Object.assign(element.style, { backgroundColor, color });
@@ -212,6 +219,12 @@ function pictureFrame(rows) {
   return frame;
 }
 
+// Scrolls the box of a token so far that it is seen, in the middle.
+function show(token) {
+  const box = token.closest(".tokens"), outer = box.getBoundingClientRect(), inner = token.getBoundingClientRect();
+  if (inner.top < outer.top || inner.bottom > outer.bottom) box.scrollTop += inner.top - outer.top - box.clientHeight / 2;
+}
+
 // Colours the tokens by the row (turned: the column) of the cursor, and lists the largest.
 function paintText() {
   const { q, k, turned } = look, asked = turned ? spans.key[k] : spans.query[q], list = linesOf(turned ? k : q, turned);
@@ -219,6 +232,7 @@ function paintText() {
   for (const span of [...spans.query, ...spans.key]) {
     span.style.backgroundColor = span.style.color = "";
     span.ariaSelected = "false";
+    span.classList.remove("other");
     span.closest(".tokens").removeAttribute("aria-activedescendant");
   }
   for (const [at, weight] of list) {
@@ -229,9 +243,10 @@ function paintText() {
   }
   asked.ariaSelected = "true";
   asked.closest(".tokens").setAttribute("aria-activedescendant", asked.id);
-  const seen = look.opened ? spans.key[k] : asked, box = seen.closest(".tokens"), outer = box.getBoundingClientRect(), inner = seen.getBoundingClientRect();
-  if (inner.top < outer.top || inner.bottom > outer.bottom) box.scrollTop += inner.top - outer.top - box.clientHeight / 2;
-  look.opened = false;
+  const other = ofToken[turned ? q : k];
+  other.classList.add("other");
+  for (const token of { opened: [other, asked], listed: [asked, other] }[look.by] ?? [asked]) show(token);
+  look.by = "";
   listKeys(list);
   if (brightest) $("asked").append(` · lit up to ${shown(brightest)}${(turned ? cells.m <= page.whole : isWhole(q)) ? "" : `, the ${LISTED} heaviest alone`}`);
 }
@@ -288,7 +303,7 @@ function drawHeads() {
     Object.assign(button, { textContent: letter, className: told.has(String(button.cell)) ? "told" : "" });
     if (colour) paint(button, colour);
     else if (numbers[at] !== null) paintCell(button, high > low ? (numbers[at] - low) / (high - low) : 0);
-    else button.style.backgroundColor = "";
+    else button.style.cssText = "";
     button.setAttribute("aria-current", isOpen);
     button.tabIndex = isOpen ? 0 : -1;
     if (isOpen && document.activeElement.closest("#heads")) button.focus();
@@ -300,7 +315,10 @@ function say() {
   const gives = told && weightAt(told.cell[2], told.cell[3]) >= 0.01 && `gives ${label(textOf(true), told.cell[3])} ${shown(weightAt(told.cell[2], told.cell[3]))} of its weight: ${page.aim}`;
   $("name").textContent = headName(at, head);
   $("does").textContent = [gives, words].filter(Boolean).join(" · ");
-  for (const button of document.querySelectorAll("h1 button, p button")) button.setAttribute("aria-current", button.cell[0] === at && button.cell[1] === head);
+  const ofHead = [...document.querySelectorAll("h1 button, p button")].filter(({ cell }) => cell[0] === at && cell[1] === head);
+  const current = ofHead.find((button) => button === document.activeElement) ?? ofHead.find(({ cell: [, , q, k] }) => q === look.q && k === look.k) ?? ofHead[0];
+  document.querySelector("p [aria-current=true], h1 [aria-current=true]")?.setAttribute("aria-current", false);
+  current?.setAttribute("aria-current", true);
 }
 
 // ---- keys, mouse, address
@@ -385,7 +403,7 @@ function next() {
 
 function setColours(dark) {
   colours = page.colours[Number(dark)];
-  document.querySelector("#legend i").style.background = `linear-gradient(90deg, ${[0, 64, 128, 192, 255].map((at) => colours[at][0])})`;
+  document.querySelector("#legend i").style.background = `linear-gradient(90deg, ${[0, 0.25, 0.5, 0.75, 1].map((part) => colours[Math.round((colours.length - 1) * part)][0])})`;
   if (cells) redraw();
 }
 
@@ -430,6 +448,7 @@ function listen() {
   $("texts").addEventListener("click", (event) => event.target.at !== undefined && hold(...ask(event.target.at, event.target.asQuery)));
   $("rows").addEventListener("click", (event) => {
     const at = event.target.closest("tr").token;
+    look.by = "listed";
     if (at !== undefined) hold(...(look.turned ? [at, look.k] : [look.q, at]));
   });
   $("keys").addEventListener("toggle", () => $("keys").scrollIntoView());

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.terminal_theme import TerminalTheme
 
@@ -34,20 +33,16 @@ _PRE = """\
 pre {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 13px; line-height: 1.16; }}
 """
 _OF_DECORATION = re.compile(r" ?text-decoration-color: #[0-9a-f]{6};?(?= |\")")  # of text that has none
-_HTML = (
-    """<!DOCTYPE html>
+_HTML = """\
+<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>attn</title>
 <style>
-{stylesheet}
-body {{ color: {foreground}; background-color: {background}; }}
+{css}body {{ color: #1e1e1e; background-color: #ffffff; }}
+</style></head>
+<body>{code}</body></html>
 """
-    + _PRE
-    + """</style></head>
-<body><pre>{code}</pre></body></html>
-"""
-)
 
 
 class PageView(View):
@@ -90,7 +85,8 @@ def named(source: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def to_html(reports: list[Report]) -> bytes:
     """All reports on one page."""
-    return _recorded(reports).export_html(theme=_LIGHT, code_format=_HTML).encode("utf-8", "backslashreplace")
+    code, css = static_screen(reports)
+    return _HTML.format(code=code, css=css).encode()
 
 
 def inline_html(report: Report, most: int, more: str) -> str:
@@ -107,17 +103,13 @@ def inline_html(report: Report, most: int, more: str) -> str:
 
 
 def static_screen(reports: list[Report]) -> tuple[str, str]:
-    """What a terminal shows of the reports, as HTML with its CSS, for readers of an interactive page without script."""
-    html = _recorded(reports).export_html(theme=_LIGHT, code_format="{stylesheet}\n" + _PRE + "\0<pre>{code}</pre>")
-    css, _, code = html.encode("utf-8", "backslashreplace").decode().partition("\0")
-    return code, css
-
-
-def _recorded(reports: list[Report]) -> Console:
+    """What a terminal shows of the reports, as HTML with its CSS: a page, or what one has for want of JavaScript."""
     console = console_for(PAGE, record=True)
     for number, report in enumerate(reports):
         if number:
             console.print()
         for renderable in renderables(report, PAGE):
             console.print(renderable)
-    return console
+    html = console.export_html(theme=_LIGHT, code_format="{stylesheet}\n" + _PRE + "\0<pre>{code}</pre>")
+    css, _, code = html.encode("utf-8", "backslashreplace").decode().partition("\0")
+    return code, css

@@ -50,11 +50,12 @@ def document(page: bytes) -> dict[str, Any]:
 
 def dense(layer: RecordedLayer, text: bytes) -> np.ndarray:
     """The weights `[n, m]` of a packed head, 0 where it has none."""
-    data = unpacked(text)
-    steps, sums = np.frombuffer(data, "<f4", layer.n + 1)[0], np.frombuffer(data, "<f4", layer.n + 1)[1:]
-    counts = np.frombuffer(data, "<u2")[-layer.n :].astype(int)
-    keys = np.frombuffer(data, "<u4", counts.sum(), 4 * (layer.n + 1))
-    levels = np.frombuffer(data, "<i2", counts.sum(), 4 * (layer.n + 1 + counts.sum()))
+    data = np.frombuffer(unpacked(text), np.uint8)
+    count = (len(data) - 4 - 6 * layer.n) // 6
+    parts = np.split(data, np.cumsum([4 * (layer.n + 1), 4 * count, 2 * count]))
+    planes = zip(parts, ("<f4", "<u4", "<i2", "<u2"), strict=True)
+    numbers = (part.reshape(int(kind[-1]), -1).T.copy().view(kind)[:, 0] for part, kind in planes)
+    (steps, *sums), keys, levels, counts = numbers
     weights = np.zeros((layer.n, layer.m))
     weights[np.repeat(np.arange(layer.n), counts), keys] = levels / steps
     np.testing.assert_allclose(sums, layer.weights(0, slice(None), slice(None)).sum(axis=1), atol=1e-4)
@@ -101,7 +102,8 @@ def test_without_room_the_heads_that_spread_most_are_left_out() -> None:
     told, there = document(page), np.array([bool(head) for head in lines_of(page)[2:]])
     does = (each for layer in told["layers"] for each in layer["does"])
     cells = [piece["cell"] for line in told["story"] for piece in line if "cell" in piece]
-    named = {0} | {at for at, each in enumerate(does) if "cell" in each} | {12 * at + head for at, head, *_ in cells}
+    outs = {at for at, each in enumerate(does) if isinstance(each, dict)}
+    named = {0} | outs | {12 * at + head for at, head, *_ in cells}
     assert np.count_nonzero(~there) > 0 and there[[*named]].all()
     spread = np.concatenate([layer.statistics["entropy_bits"] for layer in recording.layers])
     order = [at for at in np.argsort(spread) if at not in named]

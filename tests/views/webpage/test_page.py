@@ -83,17 +83,16 @@ def text_of(browser: Browser, name: str) -> str:
 
 
 def test_it_opens_with_one_request_and_an_empty_console(shown: Browser) -> None:
-    browser = shown
-    asked = [url for url in browser.requests() if url != "about:blank"]
+    asked = [url for url in shown.requests() if url != "about:blank"]
     assert len(asked) == 1 and asked[0].startswith("file:") and asked[0].endswith("page.html")
     script = "addEventListener('load', () => (window.early = document.documentElement.dataset.ready))"
-    browser.command("Page.addScriptToEvaluateOnNewDocument", source=script)
-    browser.driver.refresh()
-    assert browser.run("window.early") == "yes"  # so that it can be printed
-    assert text_of(browser, "about") == f"made-up · float32 · 3 layers, 12 heads · {len(tokens_of(TEXT))} tokens"
-    note = text_of(browser, "note")
+    shown.command("Page.addScriptToEvaluateOnNewDocument", source=script)
+    shown.driver.refresh()
+    assert shown.run("window.early") == "yes"  # so that it can be printed
+    assert text_of(shown, "about") == f"made-up · float32 · 3 layers, 12 heads · {len(tokens_of(TEXT))} tokens"
+    note = text_of(shown, "note")
     assert "every weight of 0.0005 and more" in note and "holds the text" in note
-    assert browser.run("document.querySelectorAll('#heads button').length") == 12
+    assert shown.run("document.querySelectorAll('#heads button').length") == 12
 
 
 @pytest.mark.parametrize(
@@ -135,6 +134,7 @@ def test_the_story_s_words_open_the_heads_that_bring_them(browser: Browser, tmp_
         '"bank" 6 -1.00 bits without it, brought by 2.0',
     ]
     assert browser.run("[...document.querySelectorAll('#heads .told')].map((x) => x.cell)") == [[2, 0], [1, 2]]
+    assert browser.run("document.querySelectorAll('h1 [aria-current=true], p [aria-current=true]').length") == 1
     browser.driver.find_element(By.XPATH, "//button[text()='\"bank\" 6']").click()
     browser.until("look.at === 2")
     assert (at(browser)["head"], at(browser)["q"], at(browser)["k"]) == (0, 19, 6)
@@ -157,68 +157,65 @@ def test_find_tells_where_or_that_it_is_nowhere(typed: str, found: str, query: i
 
 
 def test_keys_do_what_they_do_in_the_terminal(shown: Browser) -> None:
-    browser = shown
-    go(browser, "#l0h1q5k3")
-    assert at(browser) == {"at": 0, "head": 1, "q": 5, "k": 3, "turned": False, "held": True}
+    go(shown, "#l0h1q5k3")
+    assert at(shown) == {"at": 0, "head": 1, "q": 5, "k": 3, "turned": False, "held": True}
     for keys, change in {
         Keys.ARROW_UP: {"q": 4}, Keys.ARROW_LEFT: {"k": 2}, Keys.ARROW_DOWN: {"q": 5}, Keys.ARROW_RIGHT: {"k": 3},
         Keys.ESCAPE: {"held": False}, Keys.ENTER: {"held": True},
     }.items():  # fmt: skip
-        before = at(browser)
-        browser.press(keys)
-        assert at(browser) == before | change
+        before = at(shown)
+        shown.press(keys)
+        assert at(shown) == before | change
     for key, head in {"]": (0, 2), "[": (0, 1), "}": (1, 1), "{": (0, 1)}.items():
-        browser.press(key)
-        browser.until(f"look.at === {head[0]} && look.head === {head[1]}")
-    browser.press("v")
-    assert at(browser)["turned"] and "what reads 5 river" in text_of(browser, "asked")
-    browser.press("v")
-    assert not at(browser)["turned"]
+        shown.press(key)
+        shown.until(f"look.at === {head[0]} && look.head === {head[1]}")
+    shown.press("v")
+    assert at(shown)["turned"] and "what reads 5 river" in text_of(shown, "asked")
+    shown.press("v")
+    assert not at(shown)["turned"]
     for is_open in (True, False):
-        browser.press("?")
-        assert browser.run("document.getElementById('keys').open") is is_open
+        shown.press("?")
+        assert shown.run("document.getElementById('keys').open") is is_open
 
 
 def test_the_mouse_shows_a_click_holds(shown: Browser) -> None:
-    browser = shown
-    go(browser, "#l1h1q0")
+    go(shown, "#l1h1q0")
 
     def over(q: int, k: int) -> ActionChains:
-        cell = browser.run("[...document.querySelectorAll('#map i')][arguments[0]]", 20 * q + k)
-        return ActionChains(browser.driver, duration=0).move_to_element(cell)
+        cell = shown.run("[...document.querySelectorAll('#map i')][arguments[0]]", 20 * q + k)
+        return ActionChains(shown.driver, duration=0).move_to_element(cell)
 
     over(7, 4).perform()
-    assert (at(browser)["q"], at(browser)["k"], at(browser)["held"]) == (7, 4, False)
-    assert text_of(browser, "live").startswith("query 7 , → key 4 the · weight ")
+    assert (at(shown)["q"], at(shown)["k"], at(shown)["held"]) == (7, 4, False)
+    assert text_of(shown, "live").startswith("query 7 , → key 4 the · weight ")
     over(9, 2).click().perform()
-    assert (at(browser)["q"], at(browser)["k"], at(browser)["held"]) == (9, 2, True)
+    assert (at(shown)["q"], at(shown)["k"], at(shown)["held"]) == (9, 2, True)
     over(3, 1).perform()
-    assert at(browser)["q"] == 9
-    browser.press(Keys.ESCAPE)
-    span = browser.driver.find_element(By.ID, "t0-6")
-    ActionChains(browser.driver, duration=0).move_to_element(span).perform()
-    assert at(browser)["q"] == 6
-    assert browser.run("getComputedStyle(document.getElementById('t0-6')).outlineStyle") == "solid"
+    assert at(shown)["q"] == 9
+    shown.press(Keys.ESCAPE)
+    span = shown.driver.find_element(By.ID, "t0-6")
+    ActionChains(shown.driver, duration=0).move_to_element(span).perform()
+    assert at(shown)["q"] == 6
+    assert shown.run("getComputedStyle(document.getElementById('t0-6')).outlineStyle") == "solid"
 
 
 def test_an_address_is_a_place_and_a_place_an_address(shown: Browser) -> None:
-    browser = shown
     for address in ("#l2h3q9", "#l2h3q9k7", "#l0h0k4v", "#l0h0q9k4v"):
-        go(browser, address)
-        browser.until(f"location.hash.startsWith('{address}')")
-    assert at(browser)["turned"]
-    before = at(browser)
+        go(shown, address)
+        shown.until(f"location.hash.startsWith('{address}')")
+    assert at(shown)["turned"]
+    before = at(shown)
     for nothing in ("#l9h0", "#l0h99", "#<script>", "#l0", ""):
-        go(browser, nothing)
-        assert at(browser) == before
-    browser.open(Path(browser.driver.current_url.partition("#")[0].removeprefix("file://")), address="#l1h2q8")
-    assert (at(browser)["at"], at(browser)["head"], at(browser)["q"]) == (1, 2, 8)
-    browser.run("(location.hash = '#l0h3q999', 0)")
-    browser.until("look.head === 3")
-    assert at(browser)["q"] == browser.run("cells.n - 1")
-    go(browser, "#l0h0k4v")
+        go(shown, nothing)
+        assert at(shown) == before
+    shown.open(Path(shown.driver.current_url.partition("#")[0].removeprefix("file://")), address="#l1h2q8")
+    assert (at(shown)["at"], at(shown)["head"], at(shown)["q"]) == (1, 2, 8)
+    shown.run("(location.hash = '#l0h3q999', 0)")
+    shown.until("look.head === 3")
+    assert at(shown)["q"] == shown.run("cells.n - 1")
+    go(shown, "#l0h0k4v")
     expected = causal_model().layers[0].weights(0, slice(None), slice(4, 5))[:, 0]
-    assert at(browser)["q"] == expected.argmax()
+    assert at(shown)["q"] == expected.argmax()
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1400), ("dark", 400)])
@@ -290,7 +287,7 @@ def test_the_page_opens_at_the_head_that_stands_out_and_says_what_it_does(browse
         if number:
             buttons = "document.querySelectorAll('#families button')"
             browser.run(f"[...{buttons}].find((x) => x.textContent === '{out.name} {out.weight:.2f}').click()")
-            browser.until(f"document.getElementById('name').textContent === 'layer {out.layer} head {out.head}'")
+            browser.until(f"document.getElementById('name').textContent === 'head {out.name}'")
         assert text_of(browser, "does") == out.sentence
         assert out.strongest is not None
         assert [at(browser)[name] for name in ("at", "head", "q", "k")] == [out.call, out.at, *out.strongest[:2]]

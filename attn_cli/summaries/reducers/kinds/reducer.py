@@ -245,10 +245,7 @@ class HeadKinds(Part):
 
 
 class HeadKindsReducer:
-    """Makes `HeadKinds` of one call after the other; control keys are as far away as the targets in `texts`.
-
-    Without texts they are as far away as the targets among a call's own keys.
-    """
+    """Makes `HeadKinds` of one call after the other; control keys are as far away as targets in `texts`, or its own."""
 
     def __init__(self, texts: Sequence[Sequence[Token]] = (), seed: int = 0) -> None:
         self.texts, self.seed = texts, seed
