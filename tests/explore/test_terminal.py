@@ -32,9 +32,9 @@ def test_a_walk_in_a_terminal() -> None:
     with Terminal("explore", TEXT) as terminal:
         terminal.wait("toy:minilm", "4 heads by entropy · none standing out", "? keys")
         terminal.press("j\r")
-        terminal.wait("head 0.3 · weights · 6 x 6", "◀4 river")
+        terminal.wait("head 0.3 · weights · 6 x 6", "◀3 the")
         terminal.resize(40, 12)
-        terminal.wait("head 0.3", "-> 5 bank · weight", "? keys", until=lambda text: len(text.splitlines()) == 12)
+        terminal.wait("head 0.3", "3 the -> ", "? keys", until=lambda text: len(text.splitlines()) == 12)
         terminal.resize(80, 24)
         terminal.wait("? keys", until=lambda text: len(text.splitlines()) == 24)
         terminal.press("\x1a")  # Ctrl-Z
