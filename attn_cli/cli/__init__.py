@@ -40,13 +40,15 @@ def message_and_hint(error: Any) -> tuple[str, str]:
 
 
 def _meant(unknown: str, parameters: Sequence[Any]) -> str:
-    """`--mask MASK? causal, sliding:W ...`: the one option that begins so, or whose help has the word; "" for none."""
+    """`--mask MASK? window:W, ...`: the one option that begins so, or what one's help says with the word; else ""."""
     known = [each for each in parameters if each.param_type_name == "option"]
     options = [f"{each.opts[0]} {each.metavar or ''}? {each.help}".replace(" ?", "?") for each in known]
     for pattern in (r"^{}\S", r"\b{}\b"):
         found = re.compile(pattern.format(re.escape(unknown if "^" in pattern else unknown.strip("-"))), re.IGNORECASE)
         if len(unknown) > 2 and len(near := [each for each in options if found.search(each)]) == 1:
-            return near[0]
+            name, _, says = near[0].partition("? ")
+            parts = [part for part in re.split(r"(?:,|\.) (?![^(]*\))", says) if found.search(part)]
+            return f"{name}? {', '.join(parts) or says}"
     return ""
 
 

@@ -174,10 +174,9 @@ def compute(
     return ExitCode.DONE if all(verdict["right"] for verdict in verdicts) else ExitCode.NEGATIVE
 
 
-def _steps_report(matrices: Matrices, token: str | None, digits: int, notes: tuple[str, ...]) -> Report:
-    prompt = matrices.labelled
-    walk = WalkSteps(None if token is None else picked_tokens(token, prompt.tokens, prompt.text)[0])
-    report = _report("steps", matrices, lambda call: [walk])
+def _steps_report(of: Matrices, token: str | None, digits: int, notes: tuple[str, ...]) -> Report:
+    walk = WalkSteps(None if token is None else picked_tokens(token, of.labelled.tokens, of.labelled.text)[0])
+    report = _report("steps", of, lambda call: [walk])
     return replace(report, digits=digits, warnings=(*report.warnings, *notes))
 
 

@@ -30,7 +30,7 @@ def pickle_error(label: str) -> InputError:
     """The InputError for pickles, which can run code; its hint names safe formats, no way to load the pickle."""
     return InputError(
         f"{label} contains Python objects (pickle): save it with a numeric dtype",
-        'for example np.save("q.npy", q.astype(np.float32))',
+        'for example np.save("q.npy", q.astype(np.float32)), of a tensor q.float().cpu().numpy()',
     )
 
 

@@ -129,7 +129,7 @@ MASKS = (
 
 MASK_HELP = (
     "causal, causal-bottom-right (aligns windows, too), causal:OFFSET (keys up to i + OFFSET), window:W, sliding:W "
-    "(causal, W keys), dilated:W:D (window:W of keys D apart), prefix:P, lengths:L,L, or a file (1 = may attend, or "
+    "(a causal window), dilated:W:D (window:W of keys D apart), prefix:P, lengths:L,L, or a file (1 = may attend, or "
     "additive; bool:FILE and additive:FILE say which). Several are combined."
 )
 
