@@ -38,7 +38,7 @@ REFUSED = [
     (["top", "a bank", "the bank", "-m", "toy"], USAGE, 'attn compare "a bank" "the bank" -w bank -m toy'),
     (["top", "he sat", "they went"], USAGE, 'printf \'%s\\n\' "he sat" "they went" | attn top --lines'),
     (["matrix", "river", "--modle", "toy"], USAGE, "--modle"),
-    (["compute", "--alibi"], USAGE, "--positions HOW? Add positions"),
+    (["compute", "--alibi"], USAGE, "--positions HOW? alibi"),
     (["matricks"], USAGE, "matrix"),
     (["river bank"], USAGE, 'attn inspect "river bank"'),
     (["a$b [/]\x1b[31m"], USAGE, "attn inspect $'a$b [/]\\u001b[31m'"),
