@@ -48,7 +48,7 @@ def test_the_line_that_an_answer_came_from_comes_first() -> None:
     assert [parts[f"line {at}"]["is_context"] for at in range(1, 8)] == [True] * 5 + [False] * 2
     assert tables["parts"][0]["name"] == "line 4"
     assert tables["parts"][0]["hidden_bits"] == pytest.approx(-11.56, abs=0.05)
-    assert run.json["findings"][0] == '"Solomon." needs line 4: without it 3,000 times less likely'
+    assert run.json["findings"][0] == '"Solomon." needs line 4: with it hidden 3,000 times less likely'
 
 
 @pytest.mark.parametrize(("text", "needed"), [("The capital of France is", "France"), (PARROT, "line 4")])

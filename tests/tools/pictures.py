@@ -63,7 +63,7 @@ def front() -> bytes:
 
 def explore() -> bytes:
     """The explorer as it opens on a text, with the keys in the text pane."""
-    app = explorer(_of_smollm(), size=(140, 40))
+    app = explorer(_of_smollm(), size=(140, 39))
     app.view = app.scene.settled(opening(app.scene))
     lines = [Segments(line) for line in strips(played(app, "3"))]
     return _svg(lines, "attn explore: what comes next, all heads, one head's matrix, and the text", 140)

@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,7 +59,7 @@ def masks_of(options: MatrixOptions, shape: ScoreShape) -> tuple[MaskOf, list[np
     texts = [*options.masks]
     if options.causal and not any(text.startswith("causal") for text in texts):
         texts.insert(0, "causal-bottom-right")
-    masks: list[Mask | MaskOf] = []
+    masks: list[Mask | MaskOf | np.ndarray] = []
     biases: list[np.ndarray] = []
     notes: list[str] = []
     for text in texts:
@@ -72,18 +71,15 @@ def masks_of(options: MatrixOptions, shape: ScoreShape) -> tuple[MaskOf, list[np
                 notes.append(f"{text}, first query with first key {sizes}, --mask causal-bottom-right aligns the last")
             continue
         allowed, bias, note = _read_mask(text, shape)
-        masks += [] if allowed is None else [partial(_of_cells, allowed)]
+        masks += [] if allowed is None else [allowed]
         biases += [] if bias is None else [bias]
         notes += [note] if note else []
 
     def mask(at: tuple[int, ...], heads: tuple[int, ...]) -> Mask:
-        return all_of(*(each if isinstance(each, Mask) else each(at, heads) for each in masks))
+        entries = (each(at, heads) if callable(each) else each for each in masks)
+        return all_of(*(x if isinstance(x, Mask) else given_mask(of_entry(x, at, heads)) for x in entries))
 
     return mask, biases, notes
-
-
-def _of_cells(cells: np.ndarray, at: tuple[int, ...], heads: tuple[int, ...]) -> Mask:
-    return given_mask(of_entry(cells, at, heads))
 
 
 def offset_of(options: MatrixOptions, n: int, m: int) -> int:

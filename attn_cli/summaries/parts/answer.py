@@ -269,14 +269,14 @@ def _needs(prompt: Prompt, tables: Mapping[str, Table]) -> str:
     if tables["run"][0]["generated"] and prompt.generated is not None:
         answer = cut_after_word(prompt.generated.quote, _LONGEST)
     if len(together) > 1:
-        return f"{quoted(answer)} needs {together[1]['name']}: without both {_times(together[1]['hidden_bits'])}"
+        return f"{quoted(answer)} needs {together[1]['name']}: with both hidden {_times(together[1]['hidden_bits'])}"
     if context and context[0]["hidden_bits"] <= -_NEEDED_BITS:
-        return f"{quoted(answer)} needs {part_name(context[0])}: without it {_times(context[0]['hidden_bits'])}"
+        return f"{quoted(answer)} needs {part_name(context[0])}: with it hidden {_times(context[0]['hidden_bits'])}"
     if not together:
         return f"{quoted(answer)} needs no part before the question"
     if together[0]["hidden_bits"] > -_NEEDED_BITS:
         return f"{quoted(answer)} needs none of the parts: the question or the model's memory holds it"
-    return f"{quoted(answer)} needs several parts: without all of them {_times(together[0]['hidden_bits'])}"
+    return f"{quoted(answer)} needs several parts: with all of them hidden {_times(together[0]['hidden_bits'])}"
 
 
 def part_name(row: Mapping[str, Any]) -> str:

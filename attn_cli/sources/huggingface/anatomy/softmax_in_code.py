@@ -34,7 +34,9 @@ def modules_to_watch(model: nn.Module) -> dict[nn.Module, bool | None]:
     watched: dict[nn.Module, bool | None] = {
         module: False if is_router(path, module) else None
         for path, module in model.named_modules()
-        if module not in inside and (not path or _has_own_code(module)) and not isinstance(module, ScriptModule)
+        if module not in inside
+        and (not path or not type(module).__module__.startswith("torch.nn") or names_a_softmax(module))
+        and not isinstance(module, ScriptModule)
     }
     for each in models:
         watched |= _of_transformers(each)
@@ -58,10 +60,6 @@ def _outermost_models(module: nn.Module) -> list[PreTrainedModel]:
     return [model for child in module.children() for model in _outermost_models(child)]
 
 
-def _has_own_code(module: nn.Module) -> bool:
-    return not type(module).__module__.startswith("torch.nn") or names_a_softmax(module)
-
-
 def _of_transformers(model: PreTrainedModel) -> dict[nn.Module, bool | None]:
     modules = {path: module for path, module in model.named_modules(remove_duplicate=False) if path}
     watched: dict[nn.Module, bool | None] = {}
@@ -69,7 +67,8 @@ def _of_transformers(model: PreTrainedModel) -> dict[nn.Module, bool | None]:
         if not _may_attend(module):
             continue
         around = [".".join(path.split(".")[:i]) for i in range(path.count("."), 0, -1)]
-        verdicts = [_verdict(outer, modules[outer]) for outer in (path, *around)]
+        each = [(outer, modules[outer]) for outer in (path, *around)]
+        verdicts = [False if is_router_or_gate(*x) else looks_like_attention(*x) or None for x in each]
         if next((verdict for verdict in verdicts if verdict is not None), False):
             watched[module] = True
             for outer, verdict in zip(around, verdicts[1:], strict=True):
@@ -93,12 +92,6 @@ def attention_modules(model: nn.Module, watched: Mapping[nn.Module, bool | None]
         return list(found)
     named = [module for module, is_named in found.items() if is_named]
     return named or list(found)
-
-
-def _verdict(path: str, module: nn.Module) -> bool | None:
-    if is_router_or_gate(path, module):
-        return False
-    return True if looks_like_attention(path, module) else None
 
 
 def names_a_softmax(module: nn.Module) -> bool:

@@ -14,7 +14,6 @@ from attn_cli.kernel.definition.mask import Mask, given_mask
 from attn_cli.kernel.definition.rule import Rule
 from attn_cli.sources.huggingface.capture.lazy_mask import LazyMask
 
-_MASK_CELLS = 2**20  # of a text: a mask of more is never made whole
 Products = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Queries `[b, h, n, d]`, keys `[b, g, m, d]` and values `[b, g, m, e]` of one attention call."""
 
@@ -61,7 +60,7 @@ def output_of_layer(rule: LayerRule, query: torch.Tensor, key: torch.Tensor, val
     """The output `[b, h, n, e]` of query `[b, h, n, d]`, key `[b, g, m, d]`, value `[b, g, m, e]` alone."""
     if rule.sink_per_query is not None:
         return output_of_weights(with_sink_per_query(rule, query, key, value)[0], value)
-    is_long = isinstance(rule.mask, LazyMask) and query.shape[2] * key.shape[2] > _MASK_CELLS
+    is_long = isinstance(rule.mask, LazyMask) and rule.mask.is_long
     if is_long or rule.softcap is not None or rule.sink is not None or rule.bias is not None:
         whole = slice(0, query.shape[2]), slice(0, key.shape[2]), range(query.shape[1])
         texts = zip(query, key, value, strict=True)

@@ -19,6 +19,8 @@ from attn_cli.sources.huggingface.compat import (
     wrapper_subclass,
 )
 
+_MASK_CELLS = 2**20  # of a text: a mask of more is never made whole
+
 
 class LazyMask(torch.Tensor):
     """A mask `[b, 1, n, m]`, 0 where attending is allowed and the lowest float elsewhere, made only on demand."""
@@ -42,6 +44,14 @@ class LazyMask(torch.Tensor):
         """The mask for torch's SDPA: booleans `[b, 1, n, m]`, or None where its `is_causal` says the same."""
         mask: torch.Tensor | None = sdpa_mask(**(self.arguments | {"allow_is_bidirectional_skip": False}))
         return mask
+
+    @cached_property
+    def is_long(self) -> bool:
+        """True if the whole mask takes much memory and SDPA needs it: it isn't causal alone, of as many keys."""
+        n, m, *offsets = (int(self.arguments[f"{x}_{y}"]) for y in ("length", "offset") for x in ("q", "kv"))
+        is_causal = self.arguments["mask_function"] is causal_mask_function and self.padding is None
+        skips = is_causal and n == m and offsets[0] == offsets[1] and self.arguments.get("allow_is_causal_skip", True)
+        return n * m > _MASK_CELLS and not skips
 
     @cached_property
     def padding(self) -> torch.Tensor | None:
