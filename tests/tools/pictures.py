@@ -39,8 +39,7 @@ FRAME = """<svg viewBox="0 0 {width:.0f} {height:.0f}" xmlns="http://www.w3.org/
 .{{unique_id}}-matrix {{{{ font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
   font-size: {{char_height}}px; line-height: {{line_height}}px; }}}}
 {{styles}}
-</style>
-<defs>{{lines}}</defs>
+</style><defs>{{lines}}</defs>
 <rect x="1" y="1" width="{inner_width:.0f}" height="{inner_height:.0f}" rx="8" fill="#ffffff" stroke="#d1d9e0"/>
 <g transform="translate(14, 12)">{{backgrounds}}<g class="{{unique_id}}-matrix">{{matrix}}</g></g>
 </svg>
@@ -63,7 +62,7 @@ def front() -> bytes:
 
 def explore() -> bytes:
     """The explorer as it opens on a text, with the keys in the text pane."""
-    app = explorer(_of_smollm(), size=(140, 39))
+    app = explorer(_of_smollm(), size=(140, 40))
     app.view = app.scene.settled(opening(app.scene))
     lines = [Segments(line) for line in strips(played(app, "3"))]
     return _svg(lines, "attn explore: what comes next, all heads, one head's matrix, and the text", 140)
