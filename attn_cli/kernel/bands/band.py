@@ -18,7 +18,7 @@ class Band:
     lengths     `[h, b, c]`: each key's weight times the norm of its value, or that after W_O; None likewise
     hidden      `[h, b]`: the weight of each row on the columns `blank`, keys that the user left out; 0 here
 
-    Don't keep any of the arrays: the next band is computed in the same memory.
+    Don't keep any of the arrays: the next band is computed in the same memory, and readers may overwrite the scores.
     """
 
     start: int

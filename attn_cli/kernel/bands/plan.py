@@ -1,4 +1,4 @@
-"""The plan of a walk through a call, made once: the size of its bands, and the work that it may leave out."""
+"""The plan of a walk through a call, made once: its rows, and the size of its bands."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
