@@ -77,8 +77,8 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
 
 def row_dot(a: Array, b: Array | np.ndarray) -> Array:
     """The dot product along the last axis: `[..., c]` and `[..., c]` to `[...]`, as `a`."""
-    if on_cpu(a):  # NumPy keeps no products
-        return from_numpy(np.vecdot(to_numpy(a), to_numpy(b)), a)
+    if not is_torch(a):  # NumPy keeps no products
+        return np.vecdot(a, b)
     return namespace(a).linalg.vecdot(a, b if is_torch(b) else from_numpy(np.ascontiguousarray(b), a))
 
 

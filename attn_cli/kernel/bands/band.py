@@ -1,9 +1,9 @@
 """A band, and the memory that one band after the other is computed in."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
-from attn_cli.arrays import Array, namespace
+from attn_cli.arrays import Array, namespace, on_cpu, to_numpy
 from attn_cli.kernel.bands.masked_cells import with_infinities
 
 
@@ -32,6 +32,14 @@ class Band:
     lengths: Array | None = None
     hidden: Array | None = None
     blank: tuple[int, ...] = ()
+
+    def in_numpy(self) -> "Band":
+        """The same band, its arrays views in NumPy where they lie in main memory: small steps cost less there."""
+        if not on_cpu(self.weights):
+            return self
+        arrays = self.weights, self.raw_scores, self.output, self.lengths, self.hidden
+        weights, scores, output, lengths, hidden = (None if x is None else to_numpy(x) for x in arrays)
+        return replace(self, weights=weights, raw_scores=scores, output=output, lengths=lengths, hidden=hidden)
 
     def measured(self, by: str, *, together: bool) -> Array:
         """The numbers `[h, b, c]` that rank b queries' c keys: weights, or shares of their rows by value or output.

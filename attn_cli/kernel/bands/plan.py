@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from attn_cli.arrays import Array, on_cpu
 from attn_cli.selection import adjacent
 
-BAND_BYTES = 10 * 2**20  # one band of scores; a product of few rows takes long to begin
+BAND_BYTES = 14 * 2**20  # one band of scores; a product of few rows takes long to begin
 GPU_BYTES = 256 * 2**20  # a GPU wants long kernels, and its memory is its cache
 
 

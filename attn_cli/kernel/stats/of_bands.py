@@ -2,45 +2,33 @@
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from itertools import pairwise
 
 import numpy as np
 
-from attn_cli.arrays import from_numpy, is_torch, namespace, on_cpu, to_numpy, zeros
+from attn_cli.arrays import from_numpy, is_torch, namespace, on_cpu, to_numpy
 from attn_cli.kernel.bands.band import Band
 from attn_cli.kernel.bands.picked_rows import RowPlaces
 from attn_cli.kernel.bands.threads import cores, together
-from attn_cli.kernel.definition.mask import intervals
 from attn_cli.kernel.stats.banded import Banded
-from attn_cli.kernel.stats.of_rows import KeySums, PooledBlocks, RankedRows, RowMoments, SummedColumns
+from attn_cli.kernel.stats.of_rows import KeySums, PooledBlocks, RankedRows, RowMoments, SummedColumns, notes
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 
 _THREADED = 2**21  # cells; fewer are gone through before a second thread has begun
+_DEALT = 128  # rows, the fewest that a thread takes at a time
 
 
 def stats_of_bands(call: Banded, wanted: Wanted) -> RowStats:
     """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, from one pass over the weights."""
-    first, *more = _row_parts(call, wanted.walked_rows)
+    every = range(call.n) if wanted.walked_rows is None else wanted.walked_rows
+    threads = cores() if on_cpu(call.like) and len(every) * call.h * call.m > _THREADED else 1
+    step = max(_DEALT, len(every) // (4 * threads)) if threads > 1 else max(1, len(every))
+    dealt = iter([every[at : at + step] for at in range(0, len(every), step)][::-1])  # rows of few keys last
     stats = BandStats(call, wanted)
-    others = [stats.beside() for _ in more]
-    walks = [stats.walk(first), *(other.walk(rows) for other, rows in zip(others, more, strict=True))]
-    together(walks, tensors=is_torch(call.like))
+    others = [stats.beside() for _ in range(threads - 1)]
+    together([each.walk(dealt) for each in (stats, *others)], tensors=is_torch(call.like))
     for other in others:
         stats.join(other)
     return stats.result()
-
-
-def _row_parts(call: Banded, rows: Sequence[int] | None) -> list[Sequence[int] | None]:
-    """The ascending rows cut into as many parts, of about as many unmasked cells, as cores go through at once."""
-    every = range(call.n) if rows is None else rows
-    count = cores() if on_cpu(call.like) and len(every) * call.h * call.m > _THREADED else 1
-    if count == 1:
-        return [rows]
-    seen = intervals(call.rule.mask, call.n, call.m)
-    keys = np.full(call.n, call.m) if seen is None else np.maximum(seen.last - seen.first, 0)
-    cells = np.cumsum(keys[every] + 1)
-    ends = np.searchsorted(cells, cells[-1] * np.arange(count + 1) / count, side="right").tolist()
-    return [every[first:last] for first, last in pairwise(ends) if first < last]
 
 
 class BandStats:
@@ -56,8 +44,8 @@ class BandStats:
             self.moments = RowMoments(call, self.places.count, wanted.moments)
         if wanted.key_sets:
             self.keys = KeySums(call, self.places.count, wanted.key_sets)
-        self.vectors = [zeros((call.h, self.places.count), call.like) for _ in wanted.vectors]
-        self.output = zeros((call.h, self.places.count, call.e), call.like) if wanted.output else None
+        self.vectors = [notes(call, call.h, self.places.count) for _ in wanted.vectors]
+        self.output = notes(call, call.h, self.places.count, call.e) if wanted.output else None
         self.seen = np.full(self.places.count, call.m, np.int32), np.zeros(self.places.count, np.int32)
         self.tops = {top: RankedRows(call, self.places.count, top) for top in wanted.tops}
         self.columns = {each: SummedColumns(call, each) for each in wanted.column_sums}
@@ -77,11 +65,12 @@ class BandStats:
         for pool, blocks in zip(self.pools.values(), other.pools.values(), strict=True):
             np.maximum(pool.kept, blocks.kept, out=pool.kept)
 
-    def walk(self, rows: Sequence[int] | None) -> Iterator[None]:
-        """Take in the bands of `rows`, one at each step."""
-        for band in self.call.bands(rows=rows, want_scores=self.needs_scores, in_parts=not self.whole_heads):
-            self.add(band)
-            yield
+    def walk(self, dealt: Iterator[Sequence[int]]) -> Iterator[None]:
+        """Take in the bands of the rows `dealt`, one at each step."""
+        for rows in dealt:
+            for band in self.call.bands(rows=rows, want_scores=self.needs_scores, in_parts=not self.whole_heads):
+                self.add(band.in_numpy())
+                yield
 
     def add(self, band: Band) -> None:
         """Take in a band (weights of some adjacent rows); its rows of which nothing is wanted are passed over."""
@@ -98,8 +87,7 @@ class BandStats:
         if self.output is not None:
             self.output[band.heads, kept] = band.output[:, inside]
         for out, vector in zip(self.vectors, self.wanted.vectors, strict=True):
-            part = from_numpy(vector[band.first : band.last], band.weights)
-            out[band.heads, kept] = band.weights[:, inside] @ part
+            out[band.heads, kept] = band.weights[:, inside] @ from_numpy(vector[band.first : band.last], band.weights)
         if self.wanted.seen:
             some = to_numpy(namespace(band.weights).any(band.weights[:, inside] > 0, axis=0))  # [b, c]
             first, last = (x[kept] for x in self.seen)
@@ -121,6 +109,6 @@ class BandStats:
             seen=self.seen if self.wanted.seen else None,
             tops={top: ranking.result() for top, ranking in self.tops.items()},
             column_sums={each: columns.result() for each, columns in self.columns.items()},
-            output=self.output,
+            output=None if self.output is None else from_numpy(self.output, self.call.like),
             pooled={pool: blocks.result() for pool, blocks in self.pools.items()},
         )

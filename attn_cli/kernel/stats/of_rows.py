@@ -23,13 +23,24 @@ from attn_cli.kernel.stats.banded import Banded
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, TopK
 
+_LARGE = 32  # a score
+
+
+def notes(call: Banded, *shape: int) -> Array:
+    """Zeros in which statistics of a call are noted: NumPy's in main memory, whose small steps cost less."""
+    return np.zeros(shape, _dtype(call.like)) if on_cpu(call.like) else zeros(shape, call.like)
+
+
+def _dtype(like: Array) -> type[np.floating]:
+    return np.float64 if itemsize(like) == 8 else np.float32
+
 
 class SummedColumns:
     """For each key the sum over rows of the weights on it, or of its shares of outputs (`wanted.by`), by bands."""
 
     def __init__(self, call: Banded, wanted: ColumnSums) -> None:
         self.wanted, self.places = wanted, RowPlaces(wanted.rows, call.n)
-        self.sums = zeros((1 if wanted.mean_heads else call.h, call.m), call.like)
+        self.sums = notes(call, 1 if wanted.mean_heads else call.h, call.m)
 
     def add(self, band: Band) -> None:
         """Add the weights of a band (some adjacent rows), of its wanted rows alone, to the sum of each key."""
@@ -54,8 +65,7 @@ class PooledBlocks:
         n, m = self.places.count, call.m if pool.columns is None else len(pool.columns)
         shape = (1 if pool.mean_heads else call.h, -(-n // pool.rows), -(-m // pool.keys))
         signed = pool.of == "scores" or not call.rule.softmax  # without a softmax weights may be negative
-        dtype = np.float64 if itemsize(call.like) == 8 else np.float32
-        self.kept = np.full(shape, -np.inf if signed or pool.lowest else 0.0, dtype)
+        self.kept = np.full(shape, -np.inf if signed or pool.lowest else 0.0, _dtype(call.like))
 
     def add(self, band: Band) -> None:
         """Take the wanted ones of a band's adjacent rows into blocks of rows x keys: rows are folded before keys."""
@@ -73,13 +83,10 @@ class PooledBlocks:
         np.maximum(target, blocks, out=target)
 
     def _cells(self, band: Band) -> Array:
-        """The band's cells `[h, b, c]`; on the processor a view in NumPy, whose maxima across rows are the fastest."""
-        cells: Array
+        """The band's cells `[h, b, c]`."""
         if self.pool.of == "scores":
-            cells = band.scores if not self.pool.mean_heads else band.scores.mean(0)[None]  # type: ignore[union-attr]
-        else:
-            cells = band.measured(self.pool.by, together=self.pool.mean_heads)
-        return to_numpy(cells) if on_cpu(cells) else cells
+            return band.scores if not self.pool.mean_heads else band.scores.mean(0)[None]  # type: ignore[union-attr]
+        return band.measured(self.pool.by, together=self.pool.mean_heads)
 
     def _kept_columns(self, cells: Array, band: Band) -> tuple[Array, int]:
         if self.columns is None:
@@ -101,7 +108,7 @@ class RowMoments:
         self.call, self.names = call, names
         self.has_scores = bool({"maximum", "logsumexp", "entropy_nats"} & {*names})
         self.largest, self.weight_sum, self.mean_gap, self.distance, self.hidden = (
-            zeros((call.h, rows), call.like) for _ in range(5)
+            notes(call, call.h, rows) for _ in range(5)
         )
         self.maximum = self.largest - float("inf")
         self.hides = False
@@ -110,16 +117,17 @@ class RowMoments:
         """Take in rows of a band (weights of some adjacent rows), whose scores are overwritten."""
         weights, xp, heads = band.weights[:, inside], namespace(band.weights), band.heads
         self.largest[heads, kept] = xp.max(weights, axis=-1)
-        self.weight_sum[heads, kept] = xp.sum(weights, axis=-1)
+        self.weight_sum[heads, kept] = (weights @ xp.ones_like(weights[0, 0, :, None]))[..., 0]  # quicker than a sum
         if self.has_scores:
             scores = logarithms(weights) if band.raw_scores is None else band.raw_scores[:, inside]
             top = xp.max(scores, axis=-1)
             self.maximum[heads, kept] = top
-            # below the row's largest, for sums of whole scores would lose digits
-            self.mean_gap[heads, kept] = row_dot(weights, xp.subtract(scores, top[..., None], out=scores))
+            if float(abs(top).max()) > _LARGE:  # sums of large scores would lose digits
+                self.mean_gap[heads, kept] = row_dot(weights, xp.subtract(scores, top[..., None], out=scores))
+            else:
+                self.mean_gap[heads, kept] = row_dot(weights, scores) - top * self.weight_sum[heads, kept]
         if "distance" in self.names:
-            gaps = _gaps(band, self.call.m - self.call.n)[inside]
-            self.distance[heads, kept] = row_dot(weights, gaps)
+            self.distance[heads, kept] = row_dot(weights, _gaps(band, self.call.m - self.call.n)[inside])
         if band.hidden is not None:
             self.hides = True
             self.hidden[heads, kept] = band.hidden[:, inside]
@@ -154,8 +162,8 @@ class RowMoments:
 
 def _gaps(band: Band, offset: int) -> np.ndarray:
     """|i + offset - j| of a band's queries i and keys j `[b, c]`: each row a view of the same numbers."""
-    dtype = np.float64 if itemsize(band.weights) == 8 else np.float32
-    gaps = np.abs(np.arange(band.stop - 1 + offset - band.first, band.start + offset - band.last, -1, dtype=dtype))
+    first, last = band.stop - 1 + offset - band.first, band.start + offset - band.last
+    gaps = np.abs(np.arange(first, last, -1, dtype=_dtype(band.weights)))
     return np.lib.stride_tricks.sliding_window_view(gaps, band.last - band.first)[::-1]
 
 
@@ -165,7 +173,7 @@ class KeySums:
     def __init__(self, call: Banded, rows: int, key_sets: Sequence[np.ndarray]) -> None:
         self.columns = np.concatenate(key_sets, axis=1)
         self.starts = np.cumsum([0, *(keys.shape[1] for keys in key_sets)])[:-1]
-        self.sums = zeros((call.h, rows, len(key_sets)), call.like)
+        self.sums = notes(call, call.h, rows, len(key_sets))
 
     def add(self, band: Band, inside: RowIndex, kept: slice) -> None:
         """Take in rows of a band (weights of some adjacent rows)."""
@@ -182,11 +190,11 @@ class RankedRows:
     def __init__(self, call: Banded, rows: int, top: TopK) -> None:
         self.top = top
         shape = (1 if top.mean_heads else call.h, rows, min(top.count, call.m))
-        xp = namespace(call.like)
-        self.weights = zeros(shape, call.like)
-        self.keys = xp.full(shape, -1, dtype=xp.int64, device=call.like.device)
-        self.scores = zeros(shape, call.like) - float("inf") if top.scores and call.shows_scores else None
-        self.measures = None if top.by == "weight" else zeros(shape, call.like)
+        self.weights = notes(call, *shape)
+        xp = namespace(self.weights)
+        self.keys = xp.full(shape, -1, dtype=xp.int64, device=self.weights.device)
+        self.scores = notes(call, *shape) - float("inf") if top.scores and call.shows_scores else None
+        self.measures = None if top.by == "weight" else notes(call, *shape)
 
     def add(self, band: Band, inside: RowIndex, kept: slice) -> None:
         """Rank the keys of some of a band's adjacent rows, and store at most `top.count` a row."""

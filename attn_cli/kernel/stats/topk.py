@@ -2,43 +2,39 @@
 
 import numpy as np
 
-from attn_cli.arrays import Array, is_torch, namespace, on_cpu, take_along_last_axis, to_numpy
+from attn_cli.arrays import Array, is_torch, take_along_last_axis
 
 _SHORT = 128  # entries; rows up to here are sorted whole
 
 
 def heaviest(weights: Array, count: int) -> tuple[Array, Array]:
     """The `count` largest entries of the last axis, largest first, equal ones by position: values and positions."""
-    xp, c = namespace(weights), weights.shape[-1]
-    if not on_cpu(weights):
+    if is_torch(weights):
         # One kernel; of equal weights that compete for the last place any may get it.
         picked = weights.topk(count, dim=-1).indices.sort(-1).values
         picked = picked.gather(-1, take_along_last_axis(weights, picked).argsort(dim=-1, descending=True, stable=True))
         return take_along_last_axis(weights, picked), picked
-    rows = xp.reshape(weights, (-1, c))
-    cells, keys = to_numpy(rows), _places(rows, count)
+    cells = weights.reshape(-1, weights.shape[-1])
+    keys = _places(cells, count)
     shape = (*weights.shape[:-1], count)
-    values, keys = _entries(cells, keys).reshape(shape), keys.reshape(shape)
-    return (xp.from_numpy(values), xp.from_numpy(keys)) if is_torch(weights) else (values, keys)
+    return _entries(cells, keys).reshape(shape), keys.reshape(shape)
 
 
-def _places(rows: Array, count: int) -> np.ndarray:
-    cells = to_numpy(rows)
+def _places(cells: np.ndarray, count: int) -> np.ndarray:
     r, c = cells.shape
     if c <= _SHORT or c < 4 * count:
         return _by_weight(cells, np.arange(c), count)
     size = _group_size(c, count)
     groups = c // size
     across = size * groups
-    xp = namespace(rows)
-    maxima = xp.max(xp.reshape(rows[:, :across], (r, size, groups)), axis=1)
+    maxima = cells[:, :across].reshape(r, size, groups).max(axis=1)
     leading = _places(maxima, min(count + 1, groups))
     keys = (leading[:, :count, None] + np.arange(0, across, groups)).reshape(r, -1)
     if across < c:
         keys = np.concatenate((keys, np.broadcast_to(np.arange(across, c), (r, c - across))), axis=1)
     places = _by_weight(_entries(cells, keys), keys, count)
     if groups > count:
-        ends = _entries(to_numpy(maxima), leading[:, -2:])
+        ends = _entries(maxima, leading[:, -2:])
         tied = np.flatnonzero(~(ends[:, 1] < ends[:, 0]))
         if tied.size:
             places[tied] = _by_weight(cells[tied], np.arange(c), count)

@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from attn_cli import HeadStatistics, OverallKeys, ReceivedShares, Rule, Selection, TopKeys, capture, reduce
 from attn_cli.attention_call import AttentionCall
-from attn_cli.call import Call, Output, Place
+from attn_cli.call import Output, Place
 from attn_cli.kernel.definition.mask import causal
 from attn_cli.prompt import Token
 from attn_cli.summaries.reduce import Reducer
@@ -65,10 +65,9 @@ def looked(
     model: PreTrainedModel, ids: torch.Tensor, make: Callable[[], list[Reducer]], selection: Selection | None = None
 ) -> Callable[[], object]:
     def run() -> None:
-        def visit(call: Call) -> None:
-            reduce(call, *make())
-
-        with capture(model, visit, selection=selection or Selection()) as ledger, torch.no_grad():
+        reducers = make()  # for all layers, as in a command
+        look = capture(model, lambda call: reduce(call, *reducers), selection=selection or Selection())
+        with look as ledger, torch.no_grad():
             ledger.end_after_selection()
             model(input_ids=ids, use_cache=False)
 
