@@ -77,7 +77,7 @@ def _in_pane(pane: str, scene: Scene, view: Viewpoint) -> Viewpoint:
     opened = replace(view, pane=pane)
     if view.pane == "heads" and (named := scene.named(view)) is not None:
         return replace(opened, query=named[0][2], key=named[0][3])
-    return scene.on_heaviest(opened) if (view.pane, pane) == ("heads", "text") else opened
+    return opened
 
 
 row("1 2 3 4", "all heads, the matrix, the text, one cell", *(partial(_in_pane, pane) for pane in PANES))
@@ -179,9 +179,10 @@ row("< >", "the row that generated a token: before, after", partial(_step_taken,
 
 def found(scene: Scene, view: Viewpoint, words: str, step: int = 1) -> tuple[Viewpoint, str]:
     """The viewpoint on the next place (step 1), or the one before (-1), of a token or head, and which of how many."""
-    if view.pane == "heads":
+    if view.pane == "heads" and words.strip("-.0123456789") == "":
         return _head_named(scene, view, words), ""
-    view = view if view.pane == "text" else replace(view, by_column=False)
+    pane = "text" if view.pane == "heads" else view.pane
+    view = view if view.pane == "text" else replace(view, by_column=False, pane=pane)
     layer, now = scene.layer(view), view.subject
     picked = picked_tokens(words, layer.keys if view.by_column else layer.queries, scene.recording.prompt.text)[0]
     places = [place for place in picked if place - 1 not in picked]

@@ -118,10 +118,13 @@ class Scene:
         return [(f"{word['text']} {source['text']}", source["cell"]) for word, source, *_ in self.lines]
 
     def named(self, view: Viewpoint) -> tuple[tuple[int, ...], PageLine] | None:
-        """The cell that enter opens of a head, the cursor's if it can, and the page's line that tells it, if any."""
+        """The cell that enter opens of a head, the cursor's if told, and the page's line that tells it, if any."""
         head, lines = (view.at, view.head), self.lines[1:] + self.lines[:1]
         told = [(cell, line) for line in lines for piece in line if (cell := piece.get("cell")) and cell[:2] == head]
         told += [((*head, *out.strongest[:2]), []) for out in self.outs if out.strongest and (out.call, out.at) == head]
+        if not told and self.layer(view).is_kept:  # the row stays
+            here = self.on_heaviest(replace(view, by_column=False))
+            told = [((*head, here.query, here.key), [])]
         return max(told, key=lambda each: each[0][2:] == (view.query, view.key), default=None)
 
     @cached_property
@@ -214,7 +217,10 @@ class Scene:
     def space(self, view: Viewpoint) -> Space:
         """The lines and columns of the matrix pane without its labels: at least 1 line and 8 columns of cells."""
         width, height = self.size_of("matrix")
-        return Space(max(height - _MATRIX_LINES, 1), max(width - self.row_labels(view), 8), self.screen.halves)
+        lines, is_alone = max(height - _MATRIX_LINES, 1), "text" not in self.sizes(Viewpoint("matrix"))
+        if is_alone and self.size(view)[0] > 2 * lines:  # blocks name no word: the heaviest of the row stand below
+            lines = round(lines * (1 - _TABLE_SHARE))
+        return Space(max(lines, 1), max(width - self.row_labels(view), 8), self.screen.halves)
 
     def forms(self, view: Viewpoint) -> tuple[CellForm, ...]:
         """How many queries and keys a drawn cell may stand for: first so that all are seen, last one of each."""

@@ -160,7 +160,7 @@ def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list
         return [line(f"{name}: {gives}", width, BOLD), line(says, width)]
     says = f"{name} {kind.does if out is None else out.sentence}"
     words = [says] if out is None else wrap(says, max(width, 4), subsequent_indent="  ")
-    return [*(line(each, width, BOLD) for each in words), line(f"strongest: {gives}" if gives else "", width)]
+    return [*(line(each, width, BOLD) for each in words), line(f"{'' if out is None else 'strongest: '}{gives}", width)]
 
 
 def _status(scene: Scene, view: Viewpoint) -> list[str]:

@@ -30,7 +30,7 @@ def draw(scene: Scene, view: Viewpoint, size: Size) -> list[Line]:
     places = scene.heaviest(view, scene.text_lines(view)[1]).tolist()
     width = size.width if image is None else size.width - image[1] * image[0].shape[1] - 2
     lines = [*_text(scene, view, row, ramp), [Segment("─" * width, DIM)]]
-    lines += [*table(scene, view, row, places, width), line(_rest(view, row, places), width, DIM)]
+    lines += table(scene, view, row, places, width)
     lines = lines if image is None else _beside_image(scene, view, ramp.levels(row[image[0]]), *image, lines)
     title = parts_line(_title(scene, view, ramp), size.width, BOLD)
     return [*filled([title, *lines], size.height - 1), cell_line(scene, view, size.width)]
@@ -113,14 +113,14 @@ def _text(scene: Scene, view: Viewpoint, row: np.ndarray, ramp: Ramp) -> list[Li
 
 
 def table(scene: Scene, view: Viewpoint, row: np.ndarray, places: list[int], width: int) -> list[Line]:
-    """The lines of the tokens at `places` with their weights in a row; the cursor's is marked."""
+    """A line for each token at `places`, with its weight in a row, the cursor's marked; one for what is left."""
     tokens, most = scene.text_tokens(view), max((float(row[place]) for place in places), default=1.0)
     room, lines, digits = max(min(40, width - _LABEL - 16), 4), list[Line](), 3 if most >= 0.01 else 5
     for place in places:
         mark, style = ("▶", BOLD) if place == view.partner else (" ", PLAIN)
         text = f"{mark} {fit(short_label(tokens, place, _LABEL), _LABEL)} {row[place]:7.{digits}f}  "
         lines.append([Segment(text, style), Segment(bar(float(row[place]), room, most), bar_style(scene.screen.depth))])
-    return lines
+    return [*lines, line(_rest(view, row, places), width, DIM)]
 
 
 def _rest(view: Viewpoint, row: np.ndarray, places: list[int]) -> str:
