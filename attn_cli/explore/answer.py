@@ -1,6 +1,5 @@
 """What the model says next, the words that it needs, and where the heads stand that bring them."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from rich.cells import cell_len
@@ -27,28 +26,28 @@ def opening(scene: Scene) -> Viewpoint:
 
 
 def draw_answer(scene: Scene, view: Viewpoint, width: int) -> Line:
-    """The first line of the screen, the model at its end; a word's style, or its head's, has its number as `word`."""
+    """The first line of the screen; a word's style, and its head's, has its number as `word`. The model, if it fits."""
     name = fit(model_of(scene.recording), max(width // 4, 12)).rstrip()
-    drawn = _drawn(scene, view, width - cell_len(name) - 2)
-    return [*drawn, Segment(" " * (width - cell_len(name) - Segment.get_line_length(drawn))), Segment(name, DIM)]
+    text = line(title(scene.recording), width - cell_len(name) - 2, BOLD)
+    drawn = _drawn(scene, view, width) if scene.lines else text
+    spare = width - Segment.get_line_length(drawn) - cell_len(name)
+    return [*drawn, Segment(" " * spare), Segment(name, DIM)] if spare > 1 else drawn
 
 
 def _drawn(scene: Scene, view: Viewpoint, width: int) -> Line:
     story, words = scene.story, scene.words
-    if not scene.lines:
-        return line(title(scene.recording), width, BOLD)
     lead, verb = "strongest link", ": "
     if story is not None:
         answer = answer_words(story, scene.recording.prompt, _LONGEST)
         lead = " ".join(answer if story["generated"] else answer[:2])  # the likeliest token alone
-        verb = f" · {scene.lines[0][1]['text']} " if words else ""
-    for count in range(2 * len(words), -1, -1):  # words with their heads, then without
-        named = list(enumerate(words))[: (count + 1) // 2]
-        parts = [(lead, -1), *_joined(verb, [(text, at) for at, (text, _) in named])]
-        by = [(scene.head_label(*cell[:2]), at) for at, (_, cell) in named if cell and verb != " · by "]
-        parts += _joined(" · by ", by if count % 2 == 0 else [])
-        if sum(cell_len(text) for text, _ in parts) <= width:
+        verb = f" · {scene.lines[0][1]['text']} "
+    parts, brought = [(lead, -1)], {line[0]["text"] for line in scene.lines[1:] if "cell" in line[-1]}
+    for at, (text, cell) in enumerate(words):
+        by = [(" by ", -1), (scene.head_label(*cell[:2]), at)] if cell and (story is None or text in brought) else []
+        longer = [*parts, (", " if at else verb, -1), (text, at), *by]
+        if sum(cell_len(text) for text, _ in longer) > width:
             break
+        parts = longer
     line_of_words: Line = []
     for number, (text, at) in enumerate(parts):
         style = DIM if number else BOLD
@@ -58,10 +57,3 @@ def _drawn(scene: Scene, view: Viewpoint, width: int) -> Line:
             style = (CURSOR if is_here else BOLD) + Style.from_meta({"word": at})
         line_of_words.append(Segment(text, style))
     return line_of_words
-
-
-def _joined(lead: str, items: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    """The pieces of ` · needs "Mary" 14, "John" 3`, each word with its number, others with -1."""
-    for number, (text, at) in enumerate(items):
-        yield lead if not number else ", ", -1
-        yield text, at
