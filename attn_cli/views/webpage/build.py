@@ -12,7 +12,7 @@ import orjson
 
 from attn_cli.errors import LimitError
 from attn_cli.recording import RecordedLayer, Recording
-from attn_cli.views.webpage.contents import HEAVIEST, WHOLE, Contents, title
+from attn_cli.views.webpage.contents import HEAVIEST, ROWS, WHOLE, Contents, title
 
 BYTES = 8_000_000  # of a page
 _STEPS = 1000  # of a weight of 1: three digits
@@ -21,7 +21,6 @@ _LEVELS = 64  # of light on an image at least: of the largest weight of a row
 _LEAST = 0.0005  # of a weight that is kept; a smaller one reads 0.000
 _ALL, _FEW = 3, 40  # bytes that a cell takes in a head with all its keys, and a row in one with the heaviest
 _AT_ONCE = 500_000  # bytes that stay as they are: read before the page is loaded, and printed
-_ROWS = 256  # that are computed at once
 
 
 def page_html(recording: Recording, size: int = BYTES, screen: tuple[str, str] = ("", "")) -> bytes:
@@ -55,7 +54,7 @@ def packed_head(layer: RecordedLayer, head: int, *, whole: bool, row: int = -1, 
     # float32: steps to a weight of 1, row sums; uint32: keys; int16: steps; uint16: keys a row; all first bytes first
     if not layer.is_kept:
         return b""
-    rows = [_kept(layer, head, range(at, min(at + _ROWS, layer.n)), whole, row) for at in range(0, layer.n, _ROWS)]
+    rows = [_kept(layer, head, range(at, min(at + ROWS, layer.n)), whole, row) for at in range(0, layer.n, ROWS)]
     sums, largest, counts, keys, weights = (np.concatenate(parts) for parts in zip(*rows, strict=True))
     least, most = float(largest.min(where=largest > 0, initial=1.0)), float(largest.max(initial=1e-6))
     steps = min(max(_STEPS, _LEVELS / least), _MOST_STEPS / most)

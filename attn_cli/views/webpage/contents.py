@@ -36,7 +36,7 @@ HEAVIEST = 8  # keys of a row in a text too long for all
 WHOLE = 32  # keys: of so many every row has all
 _SPECIAL, _GENERATED, _LATER_PIECE = 1, 2, 4  # flags of a token
 _LONGEST_TITLE, _LINES = 160, 2  # characters; lines of data before those of the heads
-_ROWS = 256  # of a mask that are looked at at once
+ROWS = 256  # that are computed at once
 _COLOURS = ("paper", "bids:viridis")  # of light pages and of dark ones
 _PICTURE = 320  # pixels on a side of the image that was read, at most
 
@@ -103,8 +103,8 @@ class Contents:
     def _mask(self, layer: RecordedLayer) -> int:
         """The place of int32 `[n, 3]`: the first key of each query, the key after the last, and how many there are."""
         rows = []
-        for start in range(0, layer.n, _ROWS):
-            allowed = layer.allowed(slice(start, min(start + _ROWS, layer.n)), slice(0, layer.m))
+        for start in range(0, layer.n, ROWS):
+            allowed = layer.allowed(slice(start, min(start + ROWS, layer.n)), slice(0, layer.m))
             first, count = allowed.argmax(axis=1), allowed.sum(axis=1)
             last = np.where(count > 0, layer.m - allowed[:, ::-1].argmax(axis=1), first)
             rows.append(np.stack([first, last, count], axis=1))
@@ -186,8 +186,9 @@ def _families(outs: Sequence[StandOut], summaries: Sequence[Summary]) -> Iterato
 
 def _does(kind: Kind, perhaps: bool) -> dict[str, Any]:
     """What heads of a kind do, in words, by a letter, and by a colour; nothing of a head of none."""
-    letter, color = look_of(perhaps, kind)
-    look = {"letter": letter} | ({} if letter in ("", "·") else {"colour": _inked(Color.parse(color))})
+    letter, color = look_of(perhaps, kind)[0], look_of(False, kind)[1]
+    colour = [f"color-mix(in srgb, {color} 40%, var(--pane))", "var(--fore)"] if perhaps else _inked(Color.parse(color))
+    look = {"letter": letter} | ({} if letter in ("", "·") else {"colour": colour})
     return {"words": "" if kind is NO_KIND else kind.does} | look
 
 

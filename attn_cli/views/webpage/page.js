@@ -2,7 +2,7 @@
 
 const MOST = 64; // rows and columns of a matrix; of more, blocks are drawn
 const NEAR = 32; // rows and columns around the cursor
-const LISTED = 8; // keys of a row, heads of a family
+const LISTED = 8; // keys of a row at first, heads of a family
 const SPECIAL = 1, GENERATED = 2, LATER_PIECE = 4; // flags of a token
 const $ = (id) => document.getElementById(id);
 const lines = $("data").textContent.split("\n"); // the document, its arrays, then a line for each head
@@ -67,7 +67,7 @@ async function open(at, head, q, k) {
   const mine = ++opening, data = lines[page.layers[at].line + head], before = layer(), laidOut = Boolean(cells);
   const buffer = data ? await inflated(data) : null;
   if (mine !== opening) return;
-  Object.assign(look, { at, head, by: "opened" });
+  Object.assign(look, { at, head, by: "opened", listed: LISTED });
   const now = layer(), n = textOf(false).tokens.length, m = textOf(true).tokens.length;
   cells = unpacked(buffer, n, m);
   mask = new Int32Array(arrays, now.mask, 3 * n);
@@ -146,9 +146,7 @@ function drawMatrix() {
   $("map").replaceChildren(...items);
   $("most").textContent = `${Number(grid.high.toPrecision(2))}, ${Number((grid.high / 4).toPrecision(2))} in the middle`;
   $("near").hidden = Math.max(cells.n, cells.m) <= NEAR;
-  $("size").textContent = lines[layer().line + look.head]
-    ? `${cells.n} x ${cells.m}, rows are queries · ${layer().rule}${isSharp ? "" : ` · largest of ${a} x ${b}`}`
-    : "no room for the rows of this head: choose layers with -l or heads with -H";
+  $("size").textContent = `${cells.n} x ${cells.m}, rows are queries · ${layer().rule}${isSharp ? "" : ` · largest of ${a} x ${b}`}`;
 }
 
 const paintCell = (element, part) => paint(element, colours[Math.round((colours.length - 1) * Math.min(part, 1))]);
@@ -252,20 +250,23 @@ function paintText() {
 }
 
 function listKeys(list) {
-  const { q, k, turned } = look, text = textOf(!turned), most = Math.abs(list[0]?.[1] ?? 1);
+  const { q, k, turned, listed } = look, text = textOf(!turned), most = Math.abs(list[0]?.[1] ?? 1);
   $("asked").textContent = turned ? `what reads ${label(textOf(true), k)}` : `what ${label(textOf(false), q)} reads`;
   $("turn").setAttribute("aria-pressed", turned);
   $("what").textContent = turned ? "query" : "key";
-  const entries = list.slice(0, LISTED).map(([at, weight]) => [label(text, at), shown(weight), Math.abs(weight) / most, at]);
-  const sum = list.slice(0, LISTED).reduce((all, [, weight]) => all + weight, 0), all = cells.sums?.[q] ?? 0;
-  const more = (turned ? list.length : mask[3 * q + 2]) - entries.length, words = turned ? ["more query", "more queries"] : ["more key"];
-  const left = turned ? list.slice(LISTED).reduce((rest, [, weight]) => rest + weight, 0) : layer().softmax ? Math.max(all - sum, 0) : all - sum;
-  if (cells.sums && more > 0) entries.push([many(more, ...words), Math.abs(left) < 0.001 ? "< 0.001" : shown(left)]);
+  const [first, others] = [list.slice(0, listed), list.slice(listed)], total = (each) => each.reduce((sum, [, weight]) => sum + weight, 0);
+  const entries = first.map(([at, weight]) => [label(text, at), shown(weight), Math.abs(weight) / most, at]), all = cells.sums?.[q] ?? 0;
+  if (!first.length) entries.push([cells.sums ? "none in this page" : "no room for this head: choose layers with -l or heads with -H", ""]);
+  const more = turned ? others.length : mask[3 * q + 2] - first.length, words = many(more, ...(turned ? ["more query", "more queries"] : ["more key"]));
+  const left = turned ? total(others) : layer().softmax ? Math.max(all - total(first), 0) : all - total(first);
+  const isKept = turned || isWhole(q), onclick = () => Object.assign(look, { listed: 4 * listed }) && put(q, k, true);
+  const rest = others.length ? made("button", { textContent: words, onclick }) : isKept ? words : `${words}, not in this page`;
+  if (cells.sums && more > 0) entries.push([rest, Math.abs(left) < 0.001 ? "< 0.001" : shown(left)]);
   if (!turned && cells.sums && layer().sink) entries.push(["learned sink", shown(Math.max(1 - all, 0))]);
   $("rows").replaceChildren(...entries.map(([words, weight, part, at]) => {
     const bar = made("i");
     bar.style.width = `${100 * (part ?? 0)}%`;
-    const columns = [made("td", { textContent: words }), made("td", { textContent: weight }), made("td", {}, bar)];
+    const columns = [made("td", {}, words), made("td", { textContent: weight }), made("td", {}, bar)];
     return made("tr", { className: part === undefined ? "rest" : "", token: at }, ...columns);
   }));
 }
@@ -278,8 +279,8 @@ const layersOf = (stream) => [...page.layers.keys()].filter((at) => page.layers[
 function listHeads() {
   $("heads").replaceChildren(...streams.flatMap((stream) => {
     const across = layersOf(stream), down = Math.max(...across.map((at) => page.layers[at].heads.length)), box = made("div");
-    box.style.gridTemplateColumns = `2em repeat(${across.length}, minmax(0, 24px))`;
-    box.append("", ...[made("span"), ...across.map((at, x) => made("span", { textContent: across.length > 12 && x % 2 ? "" : page.layers[at].layer }))]);
+    box.style.gridTemplateColumns = `max-content repeat(${across.length}, minmax(0, 24px))`;
+    box.append(made("span", { textContent: "layer" }), ...across.map((at, x) => made("span", { textContent: across.length > 12 && x % 2 ? "" : page.layers[at].layer })));
     for (let head = 0; head < down; head++) {
       box.append(made("span", { textContent: page.layers[across[0]].heads[head] ?? head }));
       for (const at of across) {

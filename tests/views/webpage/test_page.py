@@ -113,15 +113,15 @@ def test_every_head_has_the_recordings_numbers(made: Any, browser: Browser, tmp_
 
 
 def test_a_row_says_its_weights_and_what_is_left_out(browser: Browser, tmp_path: Path) -> None:
-    layer = with_generated().layers[0]
     browser.open(page_html(with_generated()), tmp_path, "#l0h3q12")
-    weights, table = layer.weights(3, slice(12, 13), slice(None))[0], rows(browser)
+    weights, table = with_generated().layers[0].weights(3, slice(12, 13), slice(None))[0], rows(browser)
     order = np.argsort(-weights)[:8]
-    assert [int(row[0].split()[0]) for row in table[:8]] == order.tolist()
     assert [float(row[1]) for row in table[:8]] == pytest.approx(weights[order], abs=0.001)
     assert [row[0] for row in table[8:]] == ["5 more keys", "learned sink"]
     left = weights.sum() - weights[order].sum(), 1 - weights.sum()
     assert [float(row[1]) for row in table[8:]] == pytest.approx(left, abs=0.005)
+    browser.driver.find_element(By.XPATH, "//td/button[text()='5 more keys']").click()
+    assert [int(row[0].split()[0]) for row in rows(browser)[:-1]] == np.argsort(-weights)[:13].tolist()
 
 
 def test_the_story_s_words_open_the_heads_that_bring_them(browser: Browser, tmp_path: Path) -> None:
