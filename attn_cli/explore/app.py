@@ -264,7 +264,7 @@ class Explorer(App[int], inherit_bindings=False):
         self._refine()
 
     def _drawn(self, pane: str) -> list[Line]:
-        """The lines of a pane; its last one is reversed in the pane that has the keys alone."""
+        """The lines of a pane; its last one is reversed in the pane that has the keys alone, and isn't said twice."""
         scene, size = self.scene, self.scene.sizes(self.view)[pane]
         try:
             drawn: list[Line] = _DRAWN[pane].draw(scene, self.view, size)
@@ -272,7 +272,9 @@ class Explorer(App[int], inherit_bindings=False):
             drawn = [line(error.message, size.width), line(error.hint, size.width)]
         if pane == self.view.pane:
             return drawn
-        return [*drawn[:-1], [Segment(part.text, DIM) for part in drawn[-1]]]
+        teller = next(each for each in (self.view.pane, *self.scene.sizes(self.view)) if each != "heads")  # of the cell
+        last = [Segment(part.text, DIM) for part in drawn[-1]] if pane in ("heads", teller) else []
+        return [*drawn[:-1], last]
 
     def _shown(self, lines: list[Line]) -> list[Line]:
         if not self.scene.screen.ascii_only:

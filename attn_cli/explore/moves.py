@@ -74,10 +74,8 @@ def back(scene: Scene, view: Viewpoint) -> Viewpoint:
 
 
 def _in_pane(pane: str, scene: Scene, view: Viewpoint) -> Viewpoint:
-    opened = replace(view, pane=pane)
-    if view.pane == "heads" and (named := scene.named(view)) is not None:
-        return replace(opened, query=named[0][2], key=named[0][3])
-    return opened
+    named = scene.named(view) if view.pane == "heads" else None
+    return replace(view if named is None else at_cell(view, named[0]), pane=pane)
 
 
 row("1 2 3 4", "all heads, the matrix, the text, one cell", *(partial(_in_pane, pane) for pane in PANES))

@@ -117,7 +117,7 @@ class Scene:
             return [(word["text"], word.get("cell")) for word in self._told[0][2:][:_MOST_NEEDED]]
         return [(f"{word['text']} {source['text']}", source["cell"]) for word, source, *_ in self.lines]
 
-    def named(self, view: Viewpoint) -> tuple[tuple[int, ...], PageLine] | None:
+    def named(self, view: Viewpoint) -> tuple[Cell, PageLine] | None:
         """The cell that enter opens of a head, the cursor's if told, and the page's line that tells it, if any."""
         head, lines = (view.at, view.head), self.lines[1:] + self.lines[:1]
         told = [(cell, line) for line in lines for piece in line if (cell := piece.get("cell")) and cell[:2] == head]

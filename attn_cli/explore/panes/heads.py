@@ -154,10 +154,9 @@ def _own(scene: Scene, view: Viewpoint, judged: JudgedHeads, width: int) -> list
         weight = f" {scene.row(replace(view, query=query, by_column=False))[key]:.2f}" if layer.is_kept else ""
         gives = f"{token_name(layer.queries[query])} gives {token_name(layer.keys[key])}{weight}"
     if named is not None and named[1]:
-        says = (
-            "  " + " ".join(piece["text"] for piece in named[1]) + ("" if kind is NO_KIND else f" · else {kind.does}")
-        )
-        return [line(f"{name}: {gives}", width, BOLD), line(says, width)]
+        word, tells, *more = (piece["text"] for piece in named[1])
+        more += [] if kind is NO_KIND else [f"· else {kind.does}"]
+        return [line(f"{name}: {gives}", width, BOLD), parts_line([f"  {word} {tells}", *more], width, between=" ")]
     says = f"{name} {kind.does if out is None else out.sentence}"
     words = [says] if out is None else wrap(says, max(width, 4), subsequent_indent="  ")
     return [*(line(each, width, BOLD) for each in words), line(f"{'' if out is None else 'strongest: '}{gives}", width)]
