@@ -71,10 +71,10 @@ def _ruler(keys: Sequence[Token], window: MatrixWindow, cursor: int) -> Line:
         return [Segment(fit_right(name, columns), BOLD if at == cursor else DIM) for at, name in enumerate(names)]
     if form.number and len(str(window.right - 1)) < columns:
         return [Segment(f"{at:>{columns}}", BOLD if at - window.left == cursor else DIM) for at in places]
-    every = 10 if columns == 1 else 5
-    numbers = "".join(f"{window.left + at * form.keys:<{every * columns}}" for at in range(0, across, every))
-    place = cursor * columns
-    ruler = numbers.rstrip().ljust(place + 1)
+    every, place = 10 if columns == 1 else 5, cursor * columns
+    starts = range(0, across, every)  # of labels, of which none is half under the mark
+    labels = ("" if 0 <= cursor - at <= every // 2 else f"{window.left + at * form.keys}" for at in starts)
+    ruler = "".join(label.ljust(every * columns) for label in labels).rstrip().ljust(place + 1)
     return [Segment(ruler[:place], DIM), Segment("▼", BOLD), Segment(ruler[place + 1 :], DIM)]
 
 
