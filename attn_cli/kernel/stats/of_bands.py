@@ -14,18 +14,19 @@ from attn_cli.kernel.stats.of_rows import KeySums, PooledBlocks, RankedRows, Row
 from attn_cli.kernel.stats.wanted import RowStats, Wanted
 
 _THREADED = 2**21  # cells; fewer are gone through before a second thread has begun
-_DEALT = 128  # rows, the fewest that a thread takes at a time
+_PART = 128  # rows, the fewest that a thread takes; it takes parts there and back again, as later rows see more keys
 
 
 def stats_of_bands(call: Banded, wanted: Wanted) -> RowStats:
     """The statistics of rows (entropy, largest weights ...) that `wanted` asks for, from one pass over the weights."""
     every = range(call.n) if wanted.walked_rows is None else wanted.walked_rows
     threads = cores() if on_cpu(call.like) and len(every) * call.h * call.m > _THREADED else 1
-    step = max(_DEALT, len(every) // (4 * threads)) if threads > 1 else max(1, len(every))
-    dealt = iter([every[at : at + step] for at in range(0, len(every), step)][::-1])  # rows of few keys last
+    step = max(_PART, len(every) // (4 * threads)) if threads > 1 else max(1, len(every))
+    parts = [every[at : at + step] for at in range(0, len(every), step)]
     stats = BandStats(call, wanted)
     others = [stats.beside() for _ in range(threads - 1)]
-    together([each.walk(dealt) for each in (stats, *others)], tensors=is_torch(call.like))
+    dealt = [parts[at :: 2 * threads] + parts[2 * threads - 1 - at :: 2 * threads] for at in range(threads)]
+    together([x.walk(own) for x, own in zip((stats, *others), dealt, strict=True)], tensors=is_torch(call.like))
     for other in others:
         stats.join(other)
     return stats.result()
@@ -65,9 +66,9 @@ class BandStats:
         for pool, blocks in zip(self.pools.values(), other.pools.values(), strict=True):
             np.maximum(pool.kept, blocks.kept, out=pool.kept)
 
-    def walk(self, dealt: Iterator[Sequence[int]]) -> Iterator[None]:
-        """Take in the bands of the rows `dealt`, one at each step."""
-        for rows in dealt:
+    def walk(self, parts: Sequence[Sequence[int]]) -> Iterator[None]:
+        """Take in the bands of the rows in `parts`, one at each step."""
+        for rows in parts:
             for band in self.call.bands(rows=rows, want_scores=self.needs_scores, in_parts=not self.whole_heads):
                 self.add(band.in_numpy())
                 yield

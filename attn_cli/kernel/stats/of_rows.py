@@ -107,9 +107,8 @@ class RowMoments:
     def __init__(self, call: Banded, rows: int, names: Sequence[str]) -> None:
         self.call, self.names = call, names
         self.has_scores = bool({"maximum", "logsumexp", "entropy_nats"} & {*names})
-        self.largest, self.weight_sum, self.mean_gap, self.distance, self.hidden = (
-            notes(call, call.h, rows) for _ in range(5)
-        )
+        noted = (notes(call, call.h, rows) for _ in range(5))
+        self.largest, self.weight_sum, self.mean_gap, self.distance, self.hidden = noted
         self.maximum = self.largest - float("inf")
         self.hides = False
 
