@@ -23,8 +23,6 @@ from attn_cli.kernel.stats.banded import Banded
 from attn_cli.kernel.stats.topk import heaviest
 from attn_cli.kernel.stats.wanted import ColumnSums, Pool, RankedKeys, TopK
 
-_LARGE = 32  # a score
-
 
 def notes(call: Banded, *shape: int) -> Array:
     """Zeros in which statistics of a call are noted: NumPy's in main memory, whose small steps cost less."""
@@ -121,10 +119,8 @@ class RowMoments:
             scores = logarithms(weights) if band.raw_scores is None else band.raw_scores[:, inside]
             top = xp.max(scores, axis=-1)
             self.maximum[heads, kept] = top
-            if float(abs(top).max()) > _LARGE:  # sums of large scores would lose digits
-                self.mean_gap[heads, kept] = row_dot(weights, xp.subtract(scores, top[..., None], out=scores))
-            else:
-                self.mean_gap[heads, kept] = row_dot(weights, scores) - top * self.weight_sum[heads, kept]
+            # below the row's largest, for sums of whole scores would lose digits
+            self.mean_gap[heads, kept] = row_dot(weights, xp.subtract(scores, top[..., None], out=scores))
         if "distance" in self.names:
             self.distance[heads, kept] = row_dot(weights, _gaps(band, self.call.m - self.call.n)[inside])
         if band.hidden is not None:
