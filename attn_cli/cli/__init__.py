@@ -30,7 +30,7 @@ def message_and_hint(error: Any) -> tuple[str, str]:
     if errors is not None and repr(errors()[0]["input"]) not in message:
         message += f", not {errors()[0]['input']!r}"
     context = getattr(error, "ctx", None)
-    command = "attn" if context is None else str(context.command_path)
+    command = f"attn {sys.argv[1]}" if context is None else str(context.command_path)
     words = "" if context is None else str(context.command.help).partition("Examples:")[2]
     example = re.search(rf"^ *({command} [^|\n]*?)(?:  [^|\n]*)?$", words, re.MULTILINE)  # without remarks
     advice = [f"try: {example[1]}"] if example else []
