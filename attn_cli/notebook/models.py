@@ -71,8 +71,8 @@ def one_line(predicts: bool | None = False) -> Callable[[Callable[..., Result]],
         @wraps(function)
         def called(*args: Any, **named: Any) -> Result:
             for name in named.keys() - shown.parameters.keys():
-                told = re.search(rf"^    (\w+)  .*\b{name}\b", function.__doc__ or "", re.MULTILINE)
-                near = [told[1]] if told else get_close_matches(name, shown.parameters, 1)
+                near = get_close_matches(name, shown.parameters, 1, 0.7)
+                near = near or re.findall(rf"^    (\w+)  .*\b{name}\b", function.__doc__ or "", re.MULTILINE)
                 hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(shown.parameters)}"
                 raise InputError(f"no argument is called {name!r}", hint)
             given = {first.name: None, **shown.bind(*args, **named).arguments}

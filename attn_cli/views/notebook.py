@@ -61,7 +61,8 @@ _THEME = (  # that of the notebook, whatever the system's
 )
 _FRAME = (
     '<iframe sandbox="allow-scripts" srcdoc="{page}" title="attention of a text" class="attn" '
-    'style="width: 100%; height: 920px; border: 0; resize: vertical; overflow: auto"></iframe>'
+    'style="width: 100%; height: 920px; border: 0" onload="window.addEventListener(&quot;message&quot;, (told) => '
+    'told.source === this.contentWindow && (this.style.height = told.data.height + &quot;px&quot;))"></iframe>'
 )
 _IMAGE = '<img class="attn" style="zoom: 1.3; max-width: 100%" alt="figure" src="data:image/svg+xml;base64,{svg}">'
 _NIGHT = f"<style>@media (prefers-color-scheme: dark) {{ svg.attn {{ {_INVERTED} }} }}</style>"

@@ -463,4 +463,8 @@ function listen() {
   addEventListener("afterprint", () => setColours(dark.matches));
 }
 
+// A notebook makes the frame of this page as high as the page is.
+const tellHeight = () => parent.postMessage({ height: document.body.offsetHeight }, "*");
+if (parent !== window) new ResizeObserver(tellHeight).observe(document.body);
+addEventListener("load", tellHeight);
 start();
