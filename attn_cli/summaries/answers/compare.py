@@ -130,8 +130,7 @@ def comparison_of(*journeys: Journey) -> Answer:
             strongest = max(listed, key=_strength)
             row |= {f"{name}{text}": strongest[name] for name in ("key", "key_token", "pull")}
         layers.append(row)
-    heads = _differing_heads(*journeys)
-    tables = {"keys": keys, "layers": layers, "heads": heads}
+    tables = {"keys": keys, "layers": layers, "heads": _differing_heads(*journeys)}
     return Answer(
         SHAPE,
         tuple(_findings(journeys, shares, tables)),

@@ -9,7 +9,7 @@ from attn_cli.call import Call
 from attn_cli.recording import Recording
 from attn_cli.summaries.calls.in_words import words_of
 from attn_cli.summaries.reduce import Reducer, Summary, with_part
-from attn_cli.summaries.reducers.keys import DecidingRows
+from attn_cli.summaries.reducers.keys import DecidingRows, whole_row
 from attn_cli.summaries.reducers.kinds.reducer import HeadKinds
 from attn_cli.summaries.reducers.matrix import Matrix
 from attn_cli.summaries.report import Report
@@ -27,11 +27,10 @@ def word_readers(call: Call) -> list[Reducer]:
 
 def with_word_reads(report: Report) -> Report:
     """The report with what each word of its text reads, from the parts `WordReads`, which are taken out."""
-    tokens = report.prompts[0].tokens
     seen = with_part(report.summaries, WordReads)
     if not seen:
         return report
-    own = [(summary, part) for summary, part in seen if summary.queries == tokens]
+    own = [(summary, part) for summary, part in seen if summary.queries == report.prompts[0].tokens]
     own = [(summary, part) for summary, part in own if summary.place.stream == own[0][0].place.stream]
     sinks = [sink["key"] for sink in text_sinks(summary for summary, _ in own)]
     reads = reads_of(report.prompts[0], own, sinks) if own else None  # none of the text itself
@@ -61,7 +60,7 @@ def told_head(report: Report) -> Row | None:
 def overview_of(report: Report, *, on_screen: bool) -> Report:
     """The report of a text's overview: with what each word reads, and the matrix of one head alone."""
     told = with_one_matrix_alone(with_word_reads(report))
-    decides = next((part.causal for _, part in told.parts_of(DecidingRows)), False)
+    decides = next((x.causal or whole_row(of.queries) == 0 for of, x in told.parts_of(DecidingRows)), False)
     if on_screen and told.story is None and decides:
         return told
     return replace(told, summaries=tuple(summary.without(DecidingRows) for summary in told.summaries))

@@ -17,7 +17,7 @@ from attn_cli.selection import Selection
 from attn_cli.summaries.calls.hidden_keys import of_whole_call
 from attn_cli.summaries.parts.text_parts import TextPart, parts_of, rows_before_generated, rows_of_last
 from attn_cli.summaries.reduce import Reducer, Summary, reduce, with_part
-from attn_cli.summaries.reducers.keys import DecidingRows, DecidingRowsReducer
+from attn_cli.summaries.reducers.keys import DecidingRows, DecidingRowsReducer, whole_row
 from attn_cli.summaries.sinks import special_places
 from attn_cli.summaries.text_sinks import text_sinks
 from attn_cli.text import cut_after_word, decimal_bytes, quoted
@@ -139,9 +139,11 @@ def head_place(head: Row) -> HeadPlace:
 
 
 def deciding_rows(prompt: Prompt) -> tuple[int, ...]:
-    """The indices of the rows that choose the answer: those before generated tokens; else the last, or last part's."""
+    """The rows that choose the answer: those before generated tokens, an image's [CLS], the last, or last part's."""
     if chosen := rows_before_generated(prompt):
         return chosen
+    if whole_row(prompt.tokens) == 0 and all(token.special or token.row is not None for token in prompt.tokens):
+        return (0,)
     tokens = prompt.others.get("decoder", prompt.tokens)
     rows = rows_of_last(prompt, _cut(prompt)[1]) if len(tokens) > SHORT and "decoder" not in prompt.others else ()
     return rows if 0 < len(rows) <= _MOST_ROWS else (len(tokens) - 1,)

@@ -34,10 +34,8 @@ SHARES = "share: weight x value length, of all that is read"
 
 
 def draw_token(report: Report, screen: Screen) -> Iterator[RenderableType]:
-    """The keys that a token reads, on an image as a map, the heads that attend to another, and what comes next."""
+    """The keys that a token reads, the heads that attend to another, and what comes next."""
     yield from draw_row(report, screen)
-    for drawn in read_maps(report, seen_of(report), screen):
-        yield from ("", drawn)
     yield from _heads_lines(seen_of(report), screen)
     if report.story is not None:
         yield from story.draw(report.story, report.prompts[0], screen)
@@ -69,13 +67,15 @@ def seen_of(report: Report, stream: str | None = None) -> Seen:
     return [pair for pair in every if pair[0].place.stream == stream]
 
 
-def draw_row(report: Report, screen: Screen) -> Iterator[Text]:
-    """Lines: the keys that a token, or the row that decides the answer, reads; and the sinks, which are left out."""
+def draw_row(report: Report, screen: Screen) -> Iterator[RenderableType]:
+    """What a token, or the row that decides the answer, reads: a map of an image, the keys, the sinks left out."""
     seen = seen_of(report)
     (first, part), sinks = seen[0], resting_keys(seen)
     keys, (title, order, shares, weight) = first.keys, ranked_keys(seen, sinks)
     yield Text()
     yield from (Text(line, BOLD) for line in wrap(title, screen.width))
+    for drawn in read_maps(report, seen, screen):
+        yield from ("", drawn, "")
     if shown := order[: part.count]:
         rows = [{"share": float(shares[key]), "weight": float(weight[key])} for key in shown]
         yield from table_lines(rows, [token_name(keys[key]) for key in shown], ["share", "weight"], screen, "share")

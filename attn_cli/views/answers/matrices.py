@@ -66,8 +66,7 @@ def matrix_maps(
     """A heat map for each head of a matrix and kind of number in it: scores, weights, shares by value or output."""
     rows = matrix.row_numbers(summary)
     keys = [summary.keys[key] for _, key in matrix.listed_keys(summary)] if matrix.keys else summary.keys
-    is_compute = report.batch is not None
-    alone = is_compute and len(matrix.head_names(summary)) == 1
+    alone = report.batch is not None and len(matrix.head_names(summary)) == 1
     is_product = summary.rule["scale"] == 1 and not summary.rule["bias"] and summary.rule["softcap"] is None
     numbers = [summary.queries[row].index for row in rows], [key.index for key in keys]
     words = _names([summary.queries[row] for row in rows]), _names(keys)

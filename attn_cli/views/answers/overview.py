@@ -21,10 +21,11 @@ from attn_cli.summaries.told.overview import told_head
 from attn_cli.summaries.told.story import needed
 from attn_cli.summaries.told.word_reads import clearest, name_of
 from attn_cli.views.answers import deciding_rows, drawer, head_families, heads, matrices, story, word_reads
-from attn_cli.views.answers.deciding_rows import template_of
+from attn_cli.views.answers.deciding_rows import seen_of, template_of
 from attn_cli.views.answers.heads import is_abridged
 from attn_cli.views.drawing.cells import BOLD, DIM, packed, packed_text
 from attn_cli.views.drawing.image import received_maps
+from attn_cli.views.drawing.image_grid import image_grids
 from attn_cli.views.drawing.labels import head_choice
 from attn_cli.views.drawing.screen import Screen
 from attn_cli.views.invocation import Invocation
@@ -85,6 +86,7 @@ def _findings(report: Report, screen: Screen) -> Iterator[RenderableType]:
         yield from deciding_rows.draw_row(report, screen)
     together, alone = report.parted
     judges = report.runs_model and next(report.parts_of(HeadKinds), None) is not None
+    shows_image = _has_rows(report) and bool(image_grids(seen_of(report)[0][0].keys))
     if judges:
         yield from head_families.count_lines(report.summaries, screen)
         yield from _template(report, screen)
@@ -94,10 +96,10 @@ def _findings(report: Report, screen: Screen) -> Iterator[RenderableType]:
         yield from (Text(line, DIM) for line in wrap(word_reads.LEGEND, screen.width))
     for part, summary in (*together, *alone):
         is_told = isinstance(part, HeadKinds) or (judges and isinstance(part, DecidingRows))
-        if is_told or (report.reads and isinstance(part, Heads)):
+        if is_told or (isinstance(part, Heads) and (report.reads or shows_image)):
             continue
         if isinstance(part, Received) and (report.reads or (judges and (report.story or _has_rows(report)))):
-            yield from received_maps(report, screen)
+            yield from () if shows_image else received_maps(report, screen)
         elif not isinstance(part, Matrix) and not (judges and isinstance(part, Heads) and is_abridged(report)):
             yield from drawer(part.name)(part, summary, report, screen)
 

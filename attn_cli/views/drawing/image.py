@@ -24,7 +24,7 @@ from attn_cli.views.drawing.screen import Screen, largest_map
 from attn_cli.views.drawing.segments import blocks_of
 
 _MARK = (255, 79, 216)  # around the patch under the cursor
-_TALL = 54  # rows of half blocks that a picture takes at most
+_TALL, _AROUND = 54, 6  # rows of half blocks that a picture takes at most; lines above it, seen with it
 _OTHERS = 3  # how many keys outside the image are named
 _Drawn = tuple[tuple[int | None, int | None], Sequence[int] | None]  # the most rows and keys of a map; rows
 
@@ -76,7 +76,8 @@ def image_map(values: np.ndarray, grid: ImageGrid, kind: str, title: str, report
     lines = list[list[Segment]]()
     if picture is not None and screen.halves:
         levels = ramp_for(pooled, kind, report.scale).levels(pooled)
-        side = max(min(_TALL // len(pooled), screen.width // pooled.shape[1]), 1)
+        tall = _TALL if screen.height is None else min(2 * (screen.height - _AROUND), _TALL)
+        side = max(min(tall // len(pooled), screen.width // pooled.shape[1]), 1)
         lines = half_blocks(picture, levels, side, (), screen, report.scale)
     title, block = f"{title} · {grid.name}" if grid.name else title, (step, step)
     return HeatMap(

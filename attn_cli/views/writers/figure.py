@@ -103,7 +103,7 @@ def _inspect(report: Report, sheet: Sheet) -> None:
         panels.bars(sheet, [bars], ["   ".join(story.answer_words(told, prompt)), legend])
     elif links[1]:
         panels.bars(sheet, [links], [word_reads.LEGEND])
-    if maps := list(heat_maps(report, PAGE)):
+    if maps := [each for _, of in drawn for each in of] or list(heat_maps(report, PAGE)):
         panels.maps(sheet, maps)
 
 
@@ -230,24 +230,17 @@ def _compare(report: Report, sheet: Sheet) -> None:
     answer = answer_of(report)
     layers = [str(row["layer"]) for row in answer["layers"]]
     alike = np.array([answer["layers"].columns[f"cosine_{when}"] for when in ("before", "after")], np.float64)
+    title, comma, layer = answer.findings[0].partition(", parting most in ")
     words = ("cosine before and after attention", "layers")
-    panels.maps(sheet, [_map_of(alike, answer.findings[0], ("before", "after"), layers, words, "alike")])
+    panels.maps(sheet, [_map_of(alike, title, ("before", "after"), layers, words, "alike")])
+    sheet.note(f"parting most in {layer}" * bool(comma))
     drawn = []
     for at, prompt in enumerate(report.prompts, 1):
         rows = [row for row in answer["keys"] if row["context"] == at]
         what = "weight" if rows[0]["pull"] is None else "pull"
         values = np.array([row[what] for row in rows]).reshape(len(layers), -1)
         tokens = [token.text for token in prompt.tokens]
-        drawn.append(
-            _map_of(
-                values,
-                f"text {at} · {what} of each token",
-                layers,
-                tokens,
-                ("layers", "tokens"),
-                "change" * (what == "pull"),
-            )
-        )
+        drawn.append(_map_of(values, f"text {at} · {what} of each token", layers, tokens, ("layers", "tokens")))
     panels.maps(sheet, drawn)
     if what == "pull":
         sheet.note(answer.shape.legend[1])
