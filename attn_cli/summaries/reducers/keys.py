@@ -204,7 +204,7 @@ class DecidingRows(Part):
 
 def whole_row(queries: Sequence[Token]) -> int | None:
     """The row that reads an image as a whole, that of [CLS]; None where the first token is no such."""
-    return 0 if queries[0].special and any(token.row is not None for token in queries) else None
+    return 0 if queries and queries[0].special and any(token.row is not None for token in queries) else None
 
 
 def _deciding_queries(call: Call) -> tuple[int, ...]:
