@@ -74,7 +74,6 @@ def matrix(
         draws = view.settings.figure_width is not None
         too_many = draws and heads > MOST_PANELS
         chooses = (view.chooses or too_many) and unchosen and source.about["type"] != "table"
-        judged = HeadKindsReducer()
 
         def of_call(rows: PickedRows, call: Call, keys: PickedRows = None) -> Sequence[Reducer]:
             has_scores = scores or (call.shows_scores and by != "rollout")
@@ -89,7 +88,7 @@ def matrix(
                 most = None, None  # the text is coloured
             elif key is not None:
                 most = most[0], None
-            chosen = [of_whole_call(judged, call), *word_readers(call)] if chooses else []
+            chosen = [of_whole_call(HeadKindsReducer(), call), *word_readers(call)] if chooses else []
             return [*chosen, MatrixOf(most, kinds=kinds, rows=rows, keys=keys, mean_heads=mean, by=by)]
 
         if too_many and not chooses:

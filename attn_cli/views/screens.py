@@ -75,8 +75,7 @@ def _next_words(report: Report, invocation: Invocation) -> list[str] | None:
             return on_same_input(onwards.command, report, invocation, *onwards.more)
         model = invocation.words({"model"}) if onwards.takes_model else []
         return on_texts(onwards.command, onwards.texts, [*model, *onwards.more])
-    name = "overview" if report.is_overview else parts[0].name
-    next_words = getattr(file_of(name), "next_words", None)
+    next_words = getattr(file_of("overview" if report.is_overview else parts[0].name), "next_words", None)
     words: list[str] | None = None if next_words is None else next_words(report, invocation)
     return words
 

@@ -169,8 +169,7 @@ class HeatMap:
     @property
     def _halves(self) -> bool:
         columns = self.screen.width - label_columns(self.screen) - 1
-        rows = self.values.shape[0]
-        tall = self.image or rows > TALLEST
+        tall = self.image or self.values.shape[0] > TALLEST
         return self.screen.halves and tall and self.values.shape[1] * 2 > columns
 
     @property

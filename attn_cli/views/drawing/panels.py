@@ -144,9 +144,12 @@ def _map(sheet: Sheet, drawn: HeatMap, ramp: Ramp, place: Box, looks: Looks | No
         corner = (at - 0.5) * across, (row - 0.5) * down
         axes.add_patch(sheet.library.patches.Rectangle(corner, across, long * down, **look))
     axes.xaxis.tick_top()
-    for axis, labels, step, room in zip((axes.yaxis, axes.xaxis), names, steps, (left - 3, math.inf), strict=True):
+    sides = zip((axes.yaxis, axes.xaxis), names, steps, (left - 3, math.inf), drawn.marked or (-1, -1), strict=True)
+    for axis, labels, step, room, marked in sides:
         texts = [sheet.fitted(text, size, room) for text in labels[::step]]
         axis.set_ticks(range(0, len(labels), step), texts, fontsize=size, family=fonts_of("".join(texts)))
+        if marked >= 0 and marked % step == 0:
+            axis.get_ticklabels()[marked // step].set(color=FRAME, weight="bold")
         if not labels:
             axis.set_major_locator(sheet.library.ticker.MaxNLocator(8, integer=True, steps=[1, 2, 5, 10]))
             axis.set_major_formatter("{x:.0f}")

@@ -37,8 +37,7 @@ def digits_of(values: npt.ArrayLike, most: int) -> int:
     """How many decimals show all finite numbers exactly; at most `most`."""
     numbers = np.asarray(values, np.float64)
     numbers = numbers[np.isfinite(numbers)]
-    exact = (n for n in range(most) if (np.abs(np.round(numbers, n) - numbers) < 1e-7).all())
-    return next(exact, most)
+    return next((n for n in range(most) if (np.abs(np.round(numbers, n) - numbers) < 1e-7).all()), most)
 
 
 _SHOWN: Mapping[str, Callable[[float], str]] = {

@@ -109,8 +109,8 @@ def test_heads_stand_in_the_order_that_was_asked_for(file: str) -> None:
 
 
 def test_a_pdf_has_its_width_truetype_fonts_no_date_and_always_the_same_bytes(tmp_path: Path) -> None:
-    for at in "ab":
-        run = attn("matrix", "the cat sat", "-m", "toy:the-cat-sat", "--width", "84mm", "-o", tmp_path / f"{at}.pdf")
+    for at, width in ("a", "84mm"), ("b", "8.4cm"):
+        run = attn("matrix", "the cat sat", "-m", "toy:the-cat-sat", "--width", width, "-o", tmp_path / f"{at}.pdf")
         assert run.code == 0, run.errors
     data = (tmp_path / "a.pdf").read_bytes()
     box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", data)
@@ -121,7 +121,7 @@ def test_a_pdf_has_its_width_truetype_fonts_no_date_and_always_the_same_bytes(tm
 
 def test_widths_and_commands_that_have_none() -> None:
     refused(attn("matrix", "river bank", "--width", "84mm"), 2, "--width is of a figure")
-    for wrong in "wide", "1mm", "9in", "0x1", "9" * 400:
+    for wrong in "wide", "1mm", "1in", "0x1", "9" * 400:
         refused(attn("matrix", "river bank", "--width", wrong, "-f", "svg"), 2, "40 to 999 millimetres")
     refused(attn("inspect", "river bank", "--steps", "-o", "x.png"), 2, "--steps draws none", ".html")
     refused(attn("layers", "-o", "x.pdf"), 2, "this command draws none")

@@ -34,6 +34,7 @@ from attn_cli.views.drawing.cells import fit_path
 from attn_cli.views.formats import Format, format_for, format_names, names_in_words
 from attn_cli.views.view import DEFAULTS, View, ViewSettings
 
+_MILLIMETRES = {"": 1.0, "mm": 1.0, "cm": 10.0, "in": 25.4, "pt": 25.4 / 72.27}  # a pt as TeX has it
 _model, _device = (partial(option, rich_help_panel=group) for group in ("Model", "Device"))
 opened: ContextVar[Source | None] = ContextVar("opened", default=None)
 """The source that commands read, whatever their --model names; None for the one that it names."""
@@ -58,17 +59,18 @@ class OutputOptions:
 
     @property
     def figure_width(self) -> float | None:
-        """Millimetres of the figure, those of --width or 84; None for a command and a format without one."""
+        """Millimetres of the figure, what --width says or 84; None for a command and a format without one."""
         given = current.get()
         if given is None or "width" not in given.takes:
             return None
         width, draws = given.value("width"), self.written_format.name in ("svg", "png", "pdf")
         if width is not None and not draws:
             raise InputError("--width is of a figure", "add -o figure.pdf, .svg or .png")
-        found = re.fullmatch(r"([4-9]\d|\d{3})(\.\d+)? ?(mm)?", width or "84")
-        if found is None:
-            raise InputError(f"--width {width}: it takes 40 to 999 millimetres", "such as 84mm")
-        return float(found[1] + (found[2] or "")) if draws else None
+        found = re.fullmatch(r"(\d{1,4}(?:\.\d+)?) ?(mm|cm|in|pt|)", width or "84")
+        size = float(found[1]) * _MILLIMETRES[found[2]] if found else 0.0
+        if not 40 <= size < 1000:
+            raise InputError(f"--width {width}: it takes 40 to 999 millimetres", "such as 84mm, 3.25in or 240pt")
+        return size if draws else None
 
     @contextmanager
     def view(self, settings: ViewSettings = DEFAULTS) -> Iterator[View]:

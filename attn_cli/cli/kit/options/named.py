@@ -44,7 +44,7 @@ COLOR_SCALE = output(
     "linear",
     envvar="ATTN_COLOR_SCALE",
 )
-WIDTH = output("--width WIDTH", "Make a figure (svg, png, pdf) so wide, in millimetres (default: 84).")  # for the view
+WIDTH = output("--width WIDTH", "Make a figure (svg, png, pdf) so wide, as 3.25in (default: 84mm).")  # for the view
 JSON = option("--json", "Short for --format json.")
 QUIET = output("--quiet -q", "Leave out warnings, progress and the next: line.", envvar="ATTN_QUIET")
 TABLE = option(

@@ -233,8 +233,7 @@ class TextRun:
             text.story, notes = told.look_and_tell(*read, text.summaries, text.forget, free, step)
             print_notes(notes, quiet=self.options.quiet)
             return
-        prompts = [text.prompt for text in texts]
-        source.each(prompts, *look, projections=self.plan.by == "output")
+        source.each([text.prompt for text in texts], *look, projections=self.plan.by == "output")
         if tells and isinstance(source, RecordedSource):
             for text in texts:
                 text.story = told.kept_story(source.recording.told, text.deciding)
